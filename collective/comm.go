@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"trireme/flight"
 	"trireme/tensor"
@@ -17,21 +18,49 @@ type group struct {
 	ranks    []int  // in the world
 	key      uint64 // hash of name and ranks
 	me       int
-	mem      Memory // mem or msg is nil
+	mem      Memory
 	msg      Messages
-	channels []channel // see Memory
+	hosts    [][]int            // group ranks that share memory; a rank without Memory is alone
+	host     int                // the caller's
+	local    []int              // hosts[host]; an index is a rank in mem
+	here     int                // the caller's index in local
+	channels []channel          // the group's operations; 1+p: sends to p; 1+size+p: receives from p
+	work     [MaxStripes][]byte // buffers for sums
 
 	recorded flight.Group
 }
 
 var _ Group = (*group)(nil)
 
-func newGroup(w *world, name string, ranks []int, me int, mem Memory, msg Messages) *group {
-	g := &group{w: w, name: name, ranks: ranks, mem: mem, msg: msg, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*len(ranks))}
+func newGroup(w *world, name string, ranks []int, me int, l Links) *group {
+	n := len(ranks)
+	g := &group{w: w, name: name, ranks: ranks, mem: l.Memory, msg: l.Messages, hosts: l.Hosts, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*n)}
+	if g.hosts == nil {
+		for r := range n {
+			if g.mem == nil || r == 0 {
+				g.hosts = append(g.hosts, nil)
+			}
+			last := len(g.hosts) - 1
+			g.hosts[last] = append(g.hosts[last], r)
+		}
+	}
+	for h, ranks := range g.hosts {
+		if i := slices.Index(ranks, me); i >= 0 {
+			g.host, g.local, g.here = h, ranks, i
+		}
+	}
 	if w.cfg.Recorder != nil {
 		g.recorded = w.cfg.Recorder(w.rank).Group(g.key, name, ranks)
 	}
 	return g
+}
+
+// buffer returns n bytes that the goroutine of a stripe may use until its operation ends.
+func (g *group) buffer(stripe, n int) []byte {
+	if len(g.work[stripe]) < n {
+		g.work[stripe] = make([]byte, n)
+	}
+	return g.work[stripe][:n]
 }
 
 func (g *group) Name() string      { return g.name }
@@ -47,8 +76,8 @@ func (o *operation) record() flight.Entry {
 	if o.h.Kind != KindBarrier {
 		r.DType = o.h.DType.String()
 	}
-	if n := len(g.ranks); o.ch > 0 {
-		r.Peer = g.ranks[(o.ch-1)%n]
+	if o.ch > 0 {
+		r.Peer = g.ranks[o.peer]
 	}
 	return g.recorded.Begin(r)
 }
@@ -119,12 +148,16 @@ func (g *group) AllToAll(ctx context.Context, dst, src *tensor.Tensor, tag strin
 
 func (g *group) Send(ctx context.Context, t *tensor.Tensor, to int, tag string) error {
 	g.check(to >= 0 && to < g.Size() && to != g.me, KindSend, tag, "to rank %d of %d from %d", to, g.Size(), g.me)
-	return g.operation(ctx, 1+to, KindSend, tag, t, t).run()
+	o := g.operation(ctx, 1+to, KindSend, tag, t, t)
+	o.peer = to
+	return o.run()
 }
 
 func (g *group) Recv(ctx context.Context, t *tensor.Tensor, from int, tag string) error {
 	g.check(from >= 0 && from < g.Size() && from != g.me, KindRecv, tag, "from rank %d of %d to %d", from, g.Size(), g.me)
-	return g.operation(ctx, 1+g.Size()+from, KindRecv, tag, t, t).run()
+	o := g.operation(ctx, 1+g.Size()+from, KindRecv, tag, t, t)
+	o.peer = from
+	return o.run()
 }
 
 func (g *group) Barrier(ctx context.Context, tag string) error {

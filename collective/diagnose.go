@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,4 +38,27 @@ func (g *group) timeoutFailure(h *Header, waited time.Duration, late []int, join
 func (g *group) closedFailure(rank int) *Failure {
 	r := g.ranks[rank]
 	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("%s has closed its world", g.w.t.Describe(r))}
+}
+
+// late returns the ranks that have not joined the operation, or the rank waited for if all have: that one
+// may only wait for another.
+func (o *operation) late(rank int) (late []int, joined bool) {
+	g := o.g
+	absent := make([]bool, len(g.ranks))
+	var asked sync.WaitGroup
+	for r := range g.ranks {
+		if r != g.me {
+			asked.Go(func() { absent[r] = !g.msg.Joined(r, o.h.Seq) })
+		}
+	}
+	asked.Wait()
+	for r, a := range absent {
+		if a {
+			late = append(late, r)
+		}
+	}
+	if late == nil {
+		return []int{rank}, true
+	}
+	return late, false
 }

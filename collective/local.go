@@ -43,18 +43,18 @@ type localTransport struct {
 
 var _ Transport = (*localTransport)(nil)
 
-func (s *localTransport) Join(id int, name string, ranks []int, me int) (Memory, Messages, error) {
+func (s *localTransport) Join(id int, name string, ranks []int, me int) (Links, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	b := s.world.groups[id]
 	if b == nil {
-		b = &localGroup{name: name, ranks: ranks, cells: make([]atomic.Pointer[localChannel], len(ranks)*(1+2*len(ranks)))}
+		b = &localGroup{name: name, ranks: ranks, cells: make([]atomic.Pointer[localChannel], len(ranks)*NumChannels(len(ranks)))}
 		s.world.groups[id] = b
 	}
 	if b.name != name || !slices.Equal(b.ranks, ranks) {
-		return nil, nil, fmt.Errorf("%w: rank %d forms it with ranks %v, another rank forms group %s with ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
+		return Links{}, fmt.Errorf("%w: rank %d forms it with ranks %v, another rank forms group %s with ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
 	}
-	return &localMemory{localGroup: b, me: me, failure: s.failure}, nil, nil
+	return Links{Memory: &localMemory{localGroup: b, me: me, failure: s.failure}}, nil
 }
 
 func (s *localTransport) Arena() *tensor.Arena  { return nil }
@@ -90,7 +90,7 @@ type localChannel struct {
 }
 
 func (b *localGroup) cell(rank, ch int) *localChannel {
-	p := &b.cells[rank*(1+2*len(b.ranks))+ch]
+	p := &b.cells[rank*NumChannels(len(b.ranks))+ch]
 	if p.Load() == nil {
 		p.CompareAndSwap(nil, &localChannel{})
 	}

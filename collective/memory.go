@@ -19,72 +19,93 @@ const (
 )
 
 func (o *operation) post() {
-	m, slot := o.g.mem, int(o.h.Seq&1)
-	s := &m.State(o.g.me, o.ch).Slots[slot]
+	m, ch, slot := o.g.mem, o.channel(), int(o.h.Seq&1)
+	s := &m.State(o.g.here, ch).Slots[slot]
 	s.Header = o.h
 	if o.contributes() {
 		if inSlot(&o.h) {
 			copy(s.Data[:], o.src)
 		} else {
-			o.exposed = m.Expose(o.ch, slot, o.src)
+			o.exposed = m.Expose(ch, slot, o.src)
 		}
 	}
 	o.tick(posted)
 }
 
 func (o *operation) tick(t uint32) {
-	atomic.StoreUint32(&o.g.mem.State(o.g.me, o.ch).Clock, uint32(o.h.Seq)*4+t)
-	o.g.mem.Wake(o.ch)
+	ch := o.channel()
+	atomic.StoreUint32(&o.g.mem.State(o.g.here, ch).Clock, uint32(o.h.Seq)*4+t)
+	o.g.mem.Wake(ch)
 }
 
 // throughMemory runs the operation with peers whose memory can be read.
 func (o *operation) throughMemory() error {
-	o.post()
 	m, peers := o.g.mem, o.peers()
-	if err := o.await(peers, posted); err != nil {
+	if err := o.join(peers); err != nil {
 		return err
-	}
-	for _, p := range peers {
-		if h := &m.State(p.rank, p.ch).Slots[o.h.Seq&1].Header; !o.h.matches(h) {
-			return o.g.mismatchFailure(&o.h, p.rank, h)
-		}
 	}
 	if inSlot(&o.h) {
 		// A slot is reused only after all ranks have posted the next operation, so reads need no
 		// acknowledgment.
-		ch := peers[0].ch
-		o.small(func(rank int) []byte {
-			if rank == o.g.me {
-				return m.State(rank, o.ch).Slots[o.h.Seq&1].Data[:]
-			}
-			return m.State(rank, ch).Slots[o.h.Seq&1].Data[:]
-		})
+		o.small(o.posted)
 		return nil
 	}
 	if o.contributes() {
-		defer m.Unexpose(o.ch, int(o.h.Seq&1))
+		defer m.Unexpose(o.channel(), int(o.h.Seq&1))
 	}
 	return o.large(peers)
+}
+
+// join posts the operation, waits for the peers and compares their headers.
+func (o *operation) join(peers []peer) error {
+	o.post()
+	if err := o.await(peers, posted); err != nil {
+		return err
+	}
+	for _, p := range peers {
+		if h := &o.g.mem.State(p.rank, p.ch).Slots[o.h.Seq&1].Header; !o.h.matches(h) {
+			return o.g.mismatchFailure(&o.h, o.g.local[p.rank], h)
+		}
+	}
+	return nil
+}
+
+// posted returns the contribution in the slot of a group rank of this host, or of the peer.
+func (o *operation) posted(rank int) []byte {
+	ch := 0
+	if o.ch > 0 {
+		ch = o.peers()[0].ch
+	}
+	return o.g.mem.State(o.g.memoryRank(rank), ch).Slots[o.h.Seq&1].Data[:]
+}
+
+// shown returns the exposed bytes of the peers and of the caller, by rank in the Memory.
+func (o *operation) shown(peers []peer) ([][]byte, error) {
+	all := make([][]byte, len(o.g.local))
+	if o.h.Kind != KindSend {
+		for _, p := range peers {
+			b, err := o.g.mem.Exposed(p.rank, p.ch, int(o.h.Seq&1))
+			if err != nil {
+				return nil, err
+			}
+			if len(b) != len(o.src) {
+				return nil, errExpose
+			}
+			all[p.rank] = b
+		}
+	}
+	if o.contributes() {
+		all[o.g.here] = o.src // not a copy in the arena
+	}
+	return all, nil
 }
 
 func (o *operation) large(peers []peer) error {
 	g := o.g
 	n, me := len(g.ranks), g.me
-	shown := make([][]byte, n)
-	if o.h.Kind != KindSend {
-		for _, p := range peers {
-			b, err := g.mem.Exposed(p.rank, p.ch, int(o.h.Seq&1))
-			if err != nil {
-				return err
-			}
-			if len(b) != len(o.src) {
-				return errExpose
-			}
-			shown[p.rank] = b
-		}
-	}
-	if o.contributes() {
-		shown[me] = o.src // not a copy in the arena
+	shown, err := o.shown(peers)
+	if err != nil {
+		return err
 	}
 	switch o.h.Kind {
 	case KindAllGather:
@@ -183,8 +204,8 @@ func (o *operation) sleep(p peer, clock *uint32, want uint32, peers []peer, tick
 		if f := g.w.t.Failure().Get(); f != nil {
 			return f
 		}
-		if g.w.t.Closed(g.ranks[p.rank]) && !reached(clock, want) {
-			return g.closedFailure(p.rank)
+		if r := g.local[p.rank]; g.w.t.Closed(g.ranks[r]) && !reached(clock, want) {
+			return g.closedFailure(r)
 		}
 		if o.ctx.Err() != nil {
 			return o.interrupt()
@@ -193,11 +214,26 @@ func (o *operation) sleep(p peer, clock *uint32, want uint32, peers []peer, tick
 			var late []int
 			for _, q := range peers {
 				if !reached(&g.mem.State(q.rank, q.ch).Clock, want) {
-					late = append(late, q.rank)
+					late = append(late, g.local[q.rank])
 				}
+			}
+			if g.msg != nil && o.ch == 0 && tick != posted { // that rank may wait for other hosts
+				late, joined := o.late(late[0])
+				return g.timeoutFailure(&o.h, waited, late, !joined)
 			}
 			return g.timeoutFailure(&o.h, waited, late, tick == posted)
 		}
 		g.mem.Wait(p.rank, p.ch, seen, pollInterval)
 	}
+}
+
+// awaitProgress waits until a rank of this host has published count steps of a stripe.
+func (o *operation) awaitProgress(rank, stripe int, count uint32) error {
+	p := peer{rank, o.g.progressChannel(stripe)}
+	clock := &o.g.mem.State(p.rank, p.ch).Clock
+	if spin(clock, count) {
+		return nil
+	}
+	o.since = time.Time{} // the time-out is for one step
+	return o.sleep(p, clock, count, []peer{p}, done)
 }

@@ -1,30 +1,36 @@
 package collective
 
 import (
-	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
-// chunkBytes is the size of the chunks in which a sum is received and added.
+// chunkBytes is the limit of a message of a large operation. Smaller ones overlap better, larger ones cost
+// less.
 const chunkBytes = 256 << 10
 
-// messages runs one operation by message passing. It compares the headers of all peers before it reads
-// their data.
+// messages runs one operation that involves ranks of other hosts. It compares headers before data that
+// other ranks sent is written to the caller's tensors.
 type messages struct {
 	*operation
-	received []bool          // per rank: its header was read
-	sentPart []chan struct{} // per rank, in an AllReduce: closed when its part of the caller's data is sent
+	began   time.Time
+	stripes int
+	headed  []atomic.Bool // per group rank: its header was read
 }
 
-// conn returns the index of the channel's connection.
-func (o *messages) conn() int { return min(o.ch, 1) }
+func newMessages(o *operation) *messages {
+	return &messages{operation: o, began: time.Now(), stripes: o.g.msg.Stripes(), headed: make([]atomic.Bool, len(o.g.ranks))}
+}
 
 func (o *messages) transfer() error {
-	o.since, o.received = time.Now(), make([]bool, len(o.g.ranks))
+	if o.ch == 0 {
+		o.g.msg.Reached(o.h.Seq)
+	}
 	stop := context.AfterFunc(o.ctx, func() { o.interrupt() }) // unblocks reads and writes
 	err := o.exchange()
 	if !stop() && err == nil {
@@ -34,212 +40,192 @@ func (o *messages) transfer() error {
 }
 
 func (o *messages) exchange() error {
-	peers := o.peers()
+	g := o.g
+	memory := len(g.hosts) < len(g.ranks) // some ranks share it
 	switch {
 	case o.h.Kind == KindSend:
-		return o.write(peers[0].rank, o.h.Encode(nil), o.src)
+		return o.send()
 	case o.h.Kind == KindRecv:
-		if err := o.header(peers[0].rank); err != nil {
-			return err
-		}
-		return o.read(peers[0].rank, o.dst)
+		return o.recv()
+	case inSlot(&o.h) && (memory || len(g.hosts) > g.w.cfg.MaxDirect):
+		return o.tree()
 	case inSlot(&o.h):
-		return o.small(peers)
+		return o.smallDirect()
+	case o.h.Kind == KindAllToAll:
+		return o.throughHosts((*hosts).allToAll)
+	case !memory && len(g.hosts) <= g.w.cfg.MaxDirect:
+		return o.largeDirect()
+	case o.h.Kind == KindAllGather:
+		return o.throughHosts((*hosts).allGather)
+	case o.h.Kind == KindReduceScatter:
+		return o.throughHosts((*hosts).reduceScatter)
 	}
-	return o.large(peers)
+	return o.throughHosts((*hosts).allReduce)
 }
 
-// small exchanges whole contributions. Writes do not block: contributions fit the socket buffers, and no
-// rank is more than one operation ahead.
-func (o *messages) small(peers []peer) error {
-	g := o.g
-	frame := o.h.Encode(make([]byte, 0, HeaderSize+len(o.src)))
-	if o.contributes() {
-		frame = append(frame, o.src...)
-	}
-	for _, p := range peers {
-		if err := o.write(p.rank, frame); err != nil {
-			return err
+// The phases of an operation, in which messages on a stream could be confused.
+const (
+	phaseHeader = iota
+	phaseData
+	phaseSum    // a running sum
+	phaseResult // of a sum
+	phaseFirst  // the first term of a sum
+)
+
+// label identifies a message: phase, operation, types, reduction, sequence number, group, part and chunk.
+// Headers have group and phase only, so that ranks which called different operations can compare them.
+type label [32]byte
+
+func (o *messages) label(phase byte) *label {
+	var l label
+	l[0] = phase
+	if phase != phaseHeader {
+		h := &o.h
+		k := h.Kind
+		if k == KindRecv {
+			k = KindSend
 		}
+		l[1], l[2], l[3], l[4], l[5] = byte(k), byte(h.Op), byte(h.DType), byte(h.Out), h.Flags
+		binary.LittleEndian.PutUint64(l[8:], h.Seq)
 	}
-	contributions := make([][]byte, len(g.ranks))
-	if o.contributes() {
-		contributions[g.me] = bytes.Clone(o.src) // dst may be the same memory
-	}
-	for _, p := range peers {
-		if err := o.header(p.rank); err != nil {
-			return err
-		}
-	}
-	for _, p := range peers {
-		contributions[p.rank] = make([]byte, len(o.src))
-		if err := o.read(p.rank, contributions[p.rank]); err != nil {
-			return err
-		}
-	}
-	o.operation.small(func(rank int) []byte { return contributions[rank] })
-	return nil
+	binary.LittleEndian.PutUint64(l[16:], o.g.key)
+	return &l
 }
 
-// large sends to each peer from a goroutine while it receives.
-func (o *messages) large(peers []peer) error {
-	summed := make(chan struct{}) // closed when the caller's part of an AllReduce is summed
-	sent := make(chan error, len(peers))
-	o.sentPart = make([]chan struct{}, len(o.g.ranks))
-	for _, p := range peers {
-		o.sentPart[p.rank] = make(chan struct{})
-		go func() { sent <- o.send(p.rank, summed) }()
-	}
-	err := o.receive(peers, summed)
-	if err != nil {
-		o.g.w.fail(asFailure(err, o.g.w.rank)) // ends pending sends
-	}
-	for range peers {
-		if e := <-sent; err == nil {
-			err = e
-		}
-	}
-	return err
+// at returns the label of a chunk.
+func (l *label) at(part, chunk int) []byte {
+	binary.LittleEndian.PutUint32(l[24:], uint32(part))
+	binary.LittleEndian.PutUint32(l[28:], uint32(chunk))
+	return l[:]
 }
 
-func (o *messages) send(to int, summed <-chan struct{}) error {
-	g := o.g
-	n := len(g.ranks)
-	var b []byte
-	switch o.h.Kind {
-	case KindAllGather:
-		b = o.src
-	case KindReduceScatter:
-		part := len(o.src) / n
-		b = o.src[o.chunkOf(to)*part:][:part]
-	case KindAllReduce:
-		b = o.part(o.src, n, to)
-	case KindAllToAll:
-		part := len(o.src) / n
-		b = o.src[to*part:][:part]
+// The streams of a stripe; see Messages.
+func (o *messages) firstTerms(stripe int) int { return o.stripes + stripe }
+func (o *messages) pairs(stripe int) int      { return 2*o.stripes + stripe }
+
+// together runs functions concurrently, the first in the calling goroutine. The first error fails the
+// world, which ends the others.
+func (o *messages) together(fs ...func() error) error {
+	errs := make(chan error, len(fs))
+	run := func(f func() error) {
+		err := guarded(f)
+		if err != nil {
+			o.g.w.fail(asFailure(err, o.g.w.rank))
+		}
+		errs <- err
 	}
-	if err := o.write(to, o.h.Encode(nil), b); err != nil {
+	for _, f := range fs[1:] {
+		go run(f)
+	}
+	run(fs[0])
+	var first error
+	for range fs {
+		if err := <-errs; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// striped returns a function per stripe that runs f.
+func (o *messages) striped(f func(stripe int) error) (fs []func() error) {
+	for s := range o.stripes {
+		fs = append(fs, func() error { return f(s) })
+	}
+	return fs
+}
+
+func (o *messages) send() error {
+	head := o.h.Encode(make([]byte, 0, HeaderSize+SlotDataSize))
+	if inSlot(&o.h) {
+		return o.write(o.peer, o.pairs(0), o.label(phaseHeader).at(0, 0), append(head, o.src...))
+	}
+	if err := o.write(o.peer, o.pairs(0), o.label(phaseHeader).at(0, 0), head); err != nil {
 		return err
 	}
-	if o.h.Kind != KindAllReduce {
+	c := chunksOf(len(o.src))
+	return o.together(o.striped(func(s int) error {
+		l := o.label(phaseData)
+		for i := s; i < c.count; i += o.stripes {
+			if err := o.write(o.peer, o.pairs(s), l.at(0, i), c.of(o.src, i)); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	close(o.sentPart[to])
-	select {
-	case <-summed:
-		return o.write(to, o.part(o.dst, n, g.me))
-	case <-g.w.t.Failure().Done():
-		return g.w.t.Failure().Get()
-	}
+	})...)
 }
 
-// receive reads all headers, then the data that the caller needs from each peer.
-func (o *messages) receive(peers []peer, summed chan<- struct{}) error {
-	g := o.g
-	for _, p := range peers {
-		if err := o.header(p.rank); err != nil {
-			return err
-		}
-	}
-	n, me := len(g.ranks), g.me
-	part := len(o.dst) / n
-	switch o.h.Kind {
-	case KindAllGather:
-		move(o.dst[me*part:][:part], o.src)
-		for _, p := range peers {
-			if err := o.read(p.rank, o.dst[p.rank*part:][:part]); err != nil {
-				return err
-			}
-		}
-	case KindReduceScatter:
-		part := len(o.src) / n
-		return o.sum(o.dst, o.src[o.chunkOf(me)*part:][:part])
-	case KindAllReduce:
-		mine := o.part(o.dst, n, me)
-		if err := o.sum(mine, mine); err != nil {
-			return err
-		}
-		close(summed)
-		for _, p := range peers { // into memory that was sent to the peer before
-			select {
-			case <-o.sentPart[p.rank]:
-			case <-g.w.t.Failure().Done():
-				return g.w.t.Failure().Get()
-			}
-			if err := o.read(p.rank, o.part(o.dst, n, p.rank)); err != nil {
-				return err
-			}
-		}
-	case KindAllToAll:
-		copy(o.dst[me*part:][:part], o.src[me*part:][:part])
-		for _, p := range peers {
-			if err := o.read(p.rank, o.dst[p.rank*part:][:part]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// sum reduces mine and the peers' data in rank order, chunk by chunk.
-func (o *messages) sum(dst, mine []byte) error {
-	g := o.g
-	n, in, out := len(g.ranks), o.h.DType.Size(), o.h.Out.Size()
-	count, step := len(mine)/in, chunkBytes/in
-	hold := make([]byte, (n-1)*min(step, count)*in)
-	srcs := make([][]byte, n)
-	for lo := 0; lo < count; lo += step {
-		hi := min(lo+step, count)
-		rest := hold
-		for r := range srcs {
-			if r == g.me {
-				srcs[r] = mine[lo*in : hi*in]
-				continue
-			}
-			srcs[r], rest = rest[:(hi-lo)*in], rest[(hi-lo)*in:]
-			if err := o.read(r, srcs[r]); err != nil {
-				return err
-			}
-		}
-		reduce(dst[lo*out:hi*out], o.h.Out, srcs, o.h.DType, o.h.Op, o.accumulate)
-	}
-	return nil
-}
-
-func (o *messages) header(from int) error {
-	var b [HeaderSize]byte
-	if err := o.read(from, b[:]); err != nil {
+func (o *messages) recv() error {
+	b, err := o.header(o.peer, o.pairs(0))
+	if err != nil {
 		return err
 	}
-	o.received[from] = true
-	h, err := DecodeHeader(b[:])
+	if inSlot(&o.h) {
+		return o.take(o.peer, o.dst, b)
+	}
+	c := chunksOf(len(o.dst))
+	return o.together(o.striped(func(s int) error {
+		l := o.label(phaseData)
+		for i := s; i < c.count; i += o.stripes {
+			if err := o.read(o.peer, o.pairs(s), l.at(0, i), c.of(o.dst, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})...)
+}
+
+// take copies data that came with a header.
+func (o *messages) take(from int, dst, b []byte) error {
+	if len(b) != len(dst) {
+		return o.malformed(from)
+	}
+	copy(dst, b)
+	return nil
+}
+
+func (o *messages) malformed(from int) error {
+	return &Failure{Kind: ErrMismatch, Rank: o.g.w.rank, Text: o.g.w.t.Describe(o.g.ranks[from]) + " sent a malformed message"}
+}
+
+// sendHeader sends the header, with data that fits beside it.
+func (o *messages) sendHeader(to int, data []byte) error {
+	return o.write(to, 0, o.label(phaseHeader).at(0, 0), append(o.h.Encode(make([]byte, 0, HeaderSize+len(data))), data...))
+}
+
+// header reads a header, compares it with the caller's, and returns the data that came with it.
+func (o *messages) header(from, stream int) ([]byte, error) {
+	b := make([]byte, HeaderSize+SlotDataSize)
+	n, err := o.g.msg.Read(from, stream, o.label(phaseHeader).at(0, 0), b)
 	if err != nil {
-		return &Failure{Kind: ErrMismatch, Rank: o.g.w.rank, Text: o.g.w.t.Describe(o.g.ranks[from]) + " sent a malformed header"}
+		return nil, o.connFailure(from, err)
+	}
+	o.headed[from].Store(true)
+	h, err := DecodeHeader(b[:min(n, HeaderSize)])
+	if err != nil {
+		return nil, o.malformed(from)
 	}
 	if !o.h.matches(&h) {
-		return o.g.mismatchFailure(&o.h, from, &h)
+		return nil, o.g.mismatchFailure(&o.h, from, &h)
 	}
-	return nil
+	return b[HeaderSize:n], nil
 }
 
-func (o *messages) read(from int, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	if err := o.g.msg.Read(from, o.conn(), b); err != nil {
+// read reads a message of len(b) bytes.
+func (o *messages) read(from, stream int, label, b []byte) error {
+	n, err := o.g.msg.Read(from, stream, label, b)
+	if err != nil {
 		return o.connFailure(from, err)
 	}
+	if n != len(b) {
+		return o.malformed(from)
+	}
 	return nil
 }
 
-func (o *messages) write(to int, bufs ...[]byte) error {
-	for _, b := range bufs {
-		if len(b) == 0 {
-			continue
-		}
-		if err := o.g.msg.Write(to, o.conn(), b); err != nil {
-			return o.connFailure(to, err)
-		}
+func (o *messages) write(to, stream int, label, b []byte) error {
+	if err := o.g.msg.Write(to, stream, label, b); err != nil {
+		return o.connFailure(to, err)
 	}
 	return nil
 }
@@ -253,7 +239,11 @@ func (o *messages) connFailure(rank int, err error) error {
 		return f
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return g.timeoutFailure(&o.h, time.Since(o.since), o.late(rank), !o.received[rank])
+		late, joined := []int{rank}, o.headed[rank].Load()
+		if o.ch == 0 {
+			late, joined = o.late(rank)
+		}
+		return g.timeoutFailure(&o.h, time.Since(o.began), late, !joined)
 	}
 	for end := time.Now().Add(causeWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f := g.w.t.Failure().Get(); f != nil {
@@ -266,13 +256,20 @@ func (o *messages) connFailure(rank int, err error) error {
 	return &Failure{Kind: ErrPeerLost, Rank: g.w.rank, Lost: []int{g.ranks[rank]}, Text: fmt.Sprintf("%s is lost: connection error: %v", g.w.t.Describe(g.ranks[rank]), err)}
 }
 
-// late returns the ranks that did not join, including rank.
-func (o *messages) late(rank int) []int {
-	late := []int{rank}
-	for _, p := range o.peers() {
-		if p.rank != rank && !o.received[rank] && !o.received[p.rank] && !o.g.msg.Arrived(p.rank, o.conn()) {
-			late = append(late, p.rank)
-		}
-	}
-	return late
+// pieces divides a vector into chunks of whole elements.
+type pieces struct {
+	size  int // of a chunk, in bytes
+	count int
+	total int // bytes of the vector
+}
+
+// chunksOf divides a vector of total bytes into chunks, at least a few if it is not short.
+func chunksOf(total int) pieces {
+	size := min(max(total/8, 32<<10), chunkBytes) &^ 63
+	return pieces{size, (total + size - 1) / size, total}
+}
+
+// of returns chunk i of b, which has the vector's length; nothing after the last.
+func (c pieces) of(b []byte, i int) []byte {
+	return b[min(i*c.size, c.total):min((i+1)*c.size, c.total)]
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,9 +21,11 @@ type channel struct {
 type operation struct {
 	g   *group
 	ctx context.Context
-	ch  int // see Memory
+	ch  int // in group.channels
 	h   Header
 	tag string
+
+	peer int // of a Send or Recv
 
 	dst, src   []byte
 	chunks     []int
@@ -68,23 +71,29 @@ func (o *operation) run() error {
 	return nil
 }
 
-// transfer moves the data. It returns a panic as an error, so that no peer hangs.
-func (o *operation) transfer() (err error) {
+// transfer moves the data.
+func (o *operation) transfer() error {
+	recorded := o.record()
+	err := guarded(func() error {
+		if g := o.g; g.msg == nil || o.ch > 0 && slices.Contains(g.local, o.peer) {
+			return o.throughMemory()
+		}
+		return newMessages(o).transfer()
+	})
+	if err == nil {
+		recorded.End()
+	}
+	return err
+}
+
+// guarded returns f's error, or its panic as an error, so that no peer hangs.
+func guarded(f func() error) (err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("%v\n%s", e, debug.Stack())
 		}
 	}()
-	recorded := o.record()
-	if o.g.mem != nil {
-		err = o.throughMemory()
-	} else {
-		err = (&messages{operation: o}).transfer()
-	}
-	if err == nil {
-		recorded.End()
-	}
-	return err
+	return f()
 }
 
 // failed returns the operation's error after the world failed with f.

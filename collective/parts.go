@@ -1,10 +1,31 @@
 package collective
 
-// peer is another rank of the group and its channel for the operation.
+// NumChannels is the number of channels per rank of a Memory of n ranks.
+func NumChannels(n int) int { return 1 + 2*n + MaxStripes }
+
+// progressChannel is the channel in which a rank publishes its progress on a stripe.
+func (g *group) progressChannel(stripe int) int { return 1 + 2*len(g.local) + stripe }
+
+// peer is another rank, numbered in the Memory, and its channel for the operation.
 type peer struct{ rank, ch int }
 
+// channel returns the caller's channel in the Memory.
+func (o *operation) channel() int {
+	switch {
+	case o.ch == 0:
+		return 0
+	case o.h.Kind == KindSend:
+		return 1 + o.g.memoryRank(o.peer)
+	}
+	return 1 + len(o.g.local) + o.g.memoryRank(o.peer)
+}
+
+// memoryRank returns the rank in the Memory of a group rank of this host.
+func (g *group) memoryRank(rank int) int { return rank - g.local[0] }
+
+// peers returns the other ranks of the operation in the Memory.
 func (o *operation) peers() []peer {
-	n, me := len(o.g.ranks), o.g.me
+	n, me := len(o.g.local), o.g.here
 	switch {
 	case o.ch == 0:
 		ps := make([]peer, 0, n-1)
@@ -12,10 +33,10 @@ func (o *operation) peers() []peer {
 			ps = append(ps, peer{(me + i) % n, 0})
 		}
 		return ps
-	case o.ch <= n:
-		return []peer{{o.ch - 1, 1 + n + me}}
+	case o.h.Kind == KindSend:
+		return []peer{{o.g.memoryRank(o.peer), 1 + n + me}}
 	}
-	return []peer{{o.ch - 1 - n, 1 + me}}
+	return []peer{{o.g.memoryRank(o.peer), 1 + me}}
 }
 
 func inSlot(h *Header) bool { return int(h.Count)*h.DType.Size() <= SlotDataSize }
@@ -81,6 +102,6 @@ func (o *operation) small(data func(rank int) []byte) {
 			copy(o.dst[r*part:], data(r)[g.me*part:][:part])
 		}
 	case KindRecv:
-		copy(o.dst, data(o.ch - 1 - len(g.ranks))[:n])
+		copy(o.dst, data(o.peer)[:n])
 	}
 }

@@ -17,6 +17,10 @@ type Config struct {
 	Timeout time.Duration
 	// Recorder returns the recorder of a rank's operations, which may be nil; nil for none.
 	Recorder func(rank int) *flight.Recorder
+	// MaxDirect is the number of hosts up to which each exchanges messages with every other. More hosts
+	// use trees, rings and chains, in which a host has up to log2(hosts) neighbors. 0 is 8. A rank that
+	// shares no memory with others counts as a host.
+	MaxDirect int
 }
 
 // Validate sets defaults and checks values.
@@ -24,8 +28,14 @@ func (c *Config) Validate() error {
 	if c.Timeout < 0 {
 		return fmt.Errorf("collective: timeout: %v is negative", c.Timeout)
 	}
+	if c.MaxDirect < 0 {
+		return fmt.Errorf("collective: max direct: %d is negative", c.MaxDirect)
+	}
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
+	}
+	if c.MaxDirect == 0 {
+		c.MaxDirect = 8
 	}
 	return nil
 }
@@ -40,8 +50,8 @@ type Bootstrap interface {
 // Transport connects one rank to the others of its world. Only NewWorld's World uses it.
 type Transport interface {
 	// Join connects the ranks (in the world) of a group. id is the group's number in the world, me the
-	// caller's index in ranks. It returns either a Memory or a Messages.
-	Join(id int, name string, ranks []int, me int) (Memory, Messages, error)
+	// caller's index in ranks.
+	Join(id int, name string, ranks []int, me int) (Links, error)
 	// Arena returns World.Arena.
 	Arena() *tensor.Arena
 	// Describe names a rank for messages: rank 1 (pid 4242 on node7).
@@ -76,9 +86,22 @@ type ChannelState struct {
 	Slots   [2]Slot
 }
 
-// Memory is a group whose ranks can read each other's memory. Ranks are group ranks. Each rank has a
-// ChannelState per channel: 0 for the group's operations, 1+p for sends to p, 1+size+p for receives from
-// p.
+// Links are a rank's connections to the others of a group.
+type Links struct {
+	Memory   Memory   // to ranks of this host; nil: none
+	Messages Messages // to ranks of other hosts; nil: none
+	// Hosts has the group ranks of each host, if there are several and ranks of one share memory. The
+	// lists together are 0, 1, 2, ...: chains of sums pass the hosts in this order.
+	Hosts [][]int
+}
+
+// MaxStripes is the limit of Messages.Stripes.
+const MaxStripes = 8
+
+// Memory is a group, or its ranks on one host, that can read each other's memory. Ranks are numbered
+// within the Memory, in ascending order. Each rank has a ChannelState per channel: 0 for the group's
+// operations, 1+p for sends to p, 1+size+p for receives from p, and MaxStripes from 1+2*size on, in which
+// a rank publishes its progress with data from other hosts.
 type Memory interface {
 	State(rank, ch int) *ChannelState
 	// Expose lets the others read b, or a copy, as the bytes of a slot, and returns what they read.
@@ -93,15 +116,23 @@ type Memory interface {
 	Wake(ch int)
 }
 
-// Messages is a group whose ranks pass messages. Ranks are group ranks. Each pair has two ordered
-// connections: conn 0 for the group's operations, conn 1 for Send and Recv. Reads and writes block; they
-// fail when the world fails or the peer is gone, and with os.ErrDeadlineExceeded when no byte moves for the
-// time-out. One goroutine may read and one write a connection at a time.
+// Messages passes messages between ranks of a group. Ranks are group ranks. A pair of ranks has, in each
+// direction, 3*Stripes() ordered streams of messages: Stripes() for the group's operations, then Stripes()
+// for first terms of sums, then Stripes() for Send and Recv. Large operations are spread over the stripes.
+//
+// The receiver of a message knows its label, which a transport that authenticates messages includes:
+// another message then fails. Write and Read block; they fail when the world fails or the peer is gone, and
+// with os.ErrDeadlineExceeded when no byte moves for the time-out. One goroutine may write and one read
+// a stream at a time. Neither keeps label or b.
 type Messages interface {
-	Write(to, conn int, b []byte) error
-	Read(from, conn int, b []byte) error
-	// Arrived reports whether there are bytes to read.
-	Arrived(from, conn int) bool
+	Stripes() int // 1 to MaxStripes, the same on all ranks
+	Write(to, stream int, label, b []byte) error
+	// Read reads a message of up to len(b) bytes and returns its length.
+	Read(from, stream int, label, b []byte) (int, error)
+	// Reached publishes that the caller has reached the group's operation seq. Joined asks whether a rank
+	// has, for messages about a time-out. A rank that does not answer has not.
+	Reached(seq uint64)
+	Joined(rank int, seq uint64) bool
 }
 
 var errExpose = errors.New("collective: a rank exposed memory of the wrong size")

@@ -58,11 +58,11 @@ func (w *world) Group(name string, ranks []int) (Group, error) {
 	if me < 0 {
 		return nil, nil
 	}
-	mem, msg, err := w.t.Join(id, name, slices.Clone(ranks), me)
+	links, err := w.t.Join(id, name, slices.Clone(ranks), me)
 	if err != nil {
 		return nil, fmt.Errorf("collective: group %s: %w", name, err)
 	}
-	g := newGroup(w, name, slices.Clone(ranks), me, mem, msg)
+	g := newGroup(w, name, slices.Clone(ranks), me, links)
 	w.mu.Lock()
 	w.groups = append(w.groups, g)
 	w.mu.Unlock()

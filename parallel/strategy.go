@@ -91,7 +91,8 @@ type Config struct {
 	// number must divide the size of the shard axis. Default true.
 	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
 	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
-	// one machine and TCP otherwise. Default auto.
+	// one machine; on several, shared memory within each machine and TCP between them. tcp is TCP between
+	// all ranks. Default auto.
 	Backend Transport `yaml:"backend"`
 	// Interface is the network interface for data between hosts: its name, the start of its name, or an
 	// address of this host. With commas it names several, in NCCL's form: "^docker,lo" are those to
@@ -103,6 +104,9 @@ type Config struct {
 	// (GMAC), at a lower cost. Data within a host is not affected. With --insecure data between hosts has
 	// no protection. Default encrypt.
 	TransportSecurity Security `yaml:"transport_security"`
+	// Connections is the number of TCP connections over which a large transfer between two ranks is
+	// spread, in each direction. 0 is one for two processors, up to 4. The limit is 8. Default 0.
+	Connections int `yaml:"connections"`
 	// WorldInvariant sums gradients in the same order for every number of ranks, so the bits of a run
 	// do not depend on it. It costs communication in two cases: gradients that are not sharded are
 	// reduced after each micro-batch instead of once a step, and hybrid strategies reduce each
@@ -161,6 +165,8 @@ func (c Config) StopGrace() time.Duration { return seconds(c.StopSeconds) }
 // seconds caps s at 30 years, which fit a Duration.
 func seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float64(time.Second)) }
 
+const maxConnections = 8
+
 // Validate checks what does not depend on the world size.
 func (c Config) Validate() error {
 	if _, err := ParseStrategy(c.Strategy); err != nil {
@@ -171,6 +177,8 @@ func (c Config) Validate() error {
 		return fault.Try(fault.At("mesh", "%dx%d has a negative size", c.Mesh.Replicate, c.Mesh.Shard), "0 (computed)")
 	case c.PrefetchUnits < 0:
 		return fault.At("prefetch_units", "is %d: it must be at least 0", c.PrefetchUnits)
+	case c.Connections < 0 || c.Connections > maxConnections:
+		return fault.Try(fault.At("connections", "is %d: the limit is %d", c.Connections, maxConnections), "0 (by the number of processors)")
 	case !(c.Timeout > 0):
 		return fault.At("timeout_seconds", "is %v: it must be positive", c.Timeout)
 	case !(c.Heartbeat >= 0.1):

@@ -31,15 +31,15 @@ type head struct {
 // control is the control region of the caller or a peer.
 type control struct {
 	mem   []byte
-	ranks int // world size
+	ranks int // connected ranks
 }
 
-// controlBytes returns the size of the control region in a world of n ranks.
+// controlBytes returns the size of the control region if n ranks are connected.
 func controlBytes(n int) int { return headBytes + maxGroups*stride(n) }
 
 // stride returns the bytes reserved for the channels of a group.
 func stride(n int) int {
-	return ((1+2*n)*int(unsafe.Sizeof(collective.ChannelState{})) + 4095) &^ 4095
+	return (collective.NumChannels(n)*int(unsafe.Sizeof(collective.ChannelState{})) + 4095) &^ 4095
 }
 
 func (c control) head() *head { return (*head)(unsafe.Pointer(unsafe.SliceData(c.mem))) }

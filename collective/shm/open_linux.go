@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -20,13 +21,29 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
-	defer cancel()
-	t, err := connect(ctx, &cfg)
+	t, err := Connect(ctx, cfg, collective.NewFailureOnce(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("collective/shm: rank %d of %d: %w", cfg.Rank, cfg.Size, err)
+		return nil, err
 	}
 	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
+}
+
+// Connect is Open for a transport that connects other ranks too. A rank's failure is reported to failed,
+// which records it in failure; nil: recorded here.
+func Connect(ctx context.Context, cfg Config, failure *collective.FailureOnce, failed func(*collective.Failure)) (collective.Transport, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	t := &transport{rank: cfg.Rank, ranks: cfg.Ranks, failure: failure, failed: failed, peers: make([]peer, cfg.Size)}
+	if failed == nil {
+		t.failed = t.fail
+	}
+	if err := t.connect(ctx, &cfg); err != nil {
+		return nil, fmt.Errorf("collective/shm: rank %d of %d: %w", cfg.Rank, cfg.Size, err)
+	}
+	return t, nil
 }
 
 // address is the location of a rank's memory.
@@ -63,12 +80,10 @@ func host() string {
 
 // connect maps all ranks' memory. A rank takes part in both exchanges even if it fails, so that all
 // ranks fail together.
-func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
-	t = &transport{rank: cfg.Rank, failure: collective.NewFailureOnce(), peers: make([]peer, cfg.Size)}
+func (t *transport) connect(ctx context.Context, cfg *Config) (err error) {
 	defer func() {
 		if err != nil {
 			t.unmap()
-			t = nil
 		}
 	}()
 	fd, ownErr := t.own(cfg)
@@ -81,11 +96,11 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 	}
 	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/memory", mine)
 	if err != nil {
-		return t, err
+		return err
 	}
 	result := ownErr
 	for r, b := range all {
-		if result == nil && r != cfg.Rank && len(b) > 0 {
+		if result == nil && r != cfg.Rank && len(b) > 0 && slices.Contains(cfg.Ranks, r) {
 			if result = t.join(r, cfg, b); result != nil {
 				result = fmt.Errorf("memory of rank %d: %w", r, result)
 			}
@@ -97,17 +112,17 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 	}
 	all, err = cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/joined", report)
 	if err != nil {
-		return t, errors.Join(result, err)
+		return errors.Join(result, err)
 	}
 	if result != nil {
-		return t, result
+		return result
 	}
 	for r, b := range all {
 		if len(b) > 0 {
-			return t, fmt.Errorf("rank %d could not join: %s", r, b)
+			return fmt.Errorf("rank %d could not join: %s", r, b)
 		}
 	}
-	return t, t.watch()
+	return t.watch()
 }
 
 // own creates the caller's memory. Its size is sealed, so accesses by peers cannot fault.
@@ -116,7 +131,7 @@ func (t *transport) own(cfg *Config) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("create shared memory: %w", err)
 	}
-	ctl := controlBytes(cfg.Size)
+	ctl := controlBytes(len(cfg.Ranks))
 	if err := unix.Ftruncate(fd, int64(ctl)+cfg.ArenaBytes); err != nil {
 		return fd, fmt.Errorf("size shared memory: %w", err)
 	}
@@ -124,7 +139,7 @@ func (t *transport) own(cfg *Config) (int, error) {
 		return fd, fmt.Errorf("seal shared memory: %w", err)
 	}
 	p := &t.peers[cfg.Rank]
-	p.control.ranks = cfg.Size
+	p.control.ranks = len(cfg.Ranks)
 	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
 		return fd, fmt.Errorf("map shared memory: %w", err)
 	}
@@ -134,7 +149,7 @@ func (t *transport) own(cfg *Config) (int, error) {
 		return fd, fmt.Errorf("dup shared memory: %w", err)
 	}
 	p.fd = kept
-	t.arena = tensor.NewUnmappedArena(int(cfg.ArenaBytes), cfg.Size, func(n int) ([]byte, error) {
+	t.arena = tensor.NewUnmappedArena(int(cfg.ArenaBytes), len(cfg.Ranks), func(n int) ([]byte, error) {
 		mem, err := unix.Mmap(kept, int64(ctl), n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 		if err != nil {
 			return nil, &tensor.AddressSpaceError{Bytes: int64(n), For: "a rank's shared tensors", Err: err}
@@ -167,7 +182,7 @@ func (t *transport) join(r int, cfg *Config, b []byte) error {
 		return fmt.Errorf("open memory of process %d: %w", a.pid, err)
 	}
 	defer unix.Close(fd)
-	ctl := controlBytes(cfg.Size)
+	ctl := controlBytes(len(cfg.Ranks))
 	var st unix.Stat_t
 	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
 		return errors.New("not sealed memory")
@@ -175,7 +190,7 @@ func (t *transport) join(r int, cfg *Config, b []byte) error {
 	if err := unix.Fstat(fd, &st); err != nil || uint64(st.Size) != uint64(ctl)+a.arena {
 		return fmt.Errorf("%d bytes, not %d", st.Size, uint64(ctl)+a.arena)
 	}
-	p.control.ranks = cfg.Size
+	p.control.ranks = len(cfg.Ranks)
 	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
 		return fmt.Errorf("mmap: %w", err)
 	}

@@ -16,9 +16,11 @@ import (
 
 type transport struct {
 	rank    int
-	peers   []peer // by rank, the caller's too
+	ranks   []int  // connected, the caller's too
+	peers   []peer // by rank in the world; the others are empty
 	arena   *tensor.Arena
 	failure *collective.FailureOnce
+	failed  func(*collective.Failure) // reports a lost rank
 
 	stop     atomic.Bool
 	stopFD   int // eventfd that ends watchProcesses
@@ -82,10 +84,15 @@ func (t *transport) watchProcesses() {
 				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{r}, Text: fmt.Sprintf(
 					"%s is lost: its process ended", t.Describe(r))}
 			}
-			if t.failure.Set(f) {
-				t.SendFailure(f)
-			}
+			t.failed(f)
 		}
+	}
+}
+
+// fail records a failure that this rank has detected, and sends it.
+func (t *transport) fail(f *collective.Failure) {
+	if t.failure.Set(f) {
+		t.SendFailure(f)
 	}
 }
 
@@ -94,7 +101,7 @@ func (t *transport) watchFailures() {
 	bell := &t.peers[t.rank].control.head().Bell
 	for !t.stop.Load() {
 		seen := atomic.LoadUint32(bell)
-		for r := range t.peers {
+		for _, r := range t.ranks {
 			if f := t.peers[r].control.head().failure(); f != nil && r != t.rank {
 				t.failure.Set(f)
 			}
@@ -120,7 +127,7 @@ func (t *transport) Closed(rank int) bool {
 
 func (t *transport) SendFailure(f *collective.Failure) {
 	t.failOnce.Do(func() { t.peers[t.rank].control.head().setFailure(f) })
-	for r := range t.peers {
+	for _, r := range t.ranks {
 		bell := &t.peers[r].control.head().Bell
 		atomic.AddUint32(bell, 1)
 		futexWake(bell)
@@ -161,9 +168,9 @@ func (t *transport) unmap() error {
 	return errors.Join(errs...)
 }
 
-func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
+func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Links, error) {
 	if id >= maxGroups {
-		return nil, nil, fmt.Errorf("a world has up to %d groups", maxGroups)
+		return collective.Links{}, fmt.Errorf("a world has up to %d groups", maxGroups)
 	}
-	return &memory{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil, nil
+	return collective.Links{Memory: &memory{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, collective.NumChannels(len(ranks)))}}, nil
 }

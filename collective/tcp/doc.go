@@ -1,9 +1,13 @@
-// Package tcp connects ranks through TCP, on one host or several. Open returns a collective.World. Each
-// pair of ranks has a control connection (failures, closing) and, in each group, one
-// connection for the group's operations and one for Send and Recv, so groups do not block each other.
+// Package tcp connects ranks through TCP, on one host or several. Open returns a collective.World.
 //
-// Connections are those of package secureconn: both ends prove that they know the key of the job and attempt
-// before anything else is read, and data is encrypted or signed, unless Config.Mode is Plain.
+// Each pair of ranks has a control connection for failures and closing. Data has connections of its own, one
+// per direction, group and stream (collective.Messages). The sender dials them when it first uses a stream, so
+// a rank has connections to the ranks that it exchanges data with, and groups do not block each other.
+//
+// Connections are package secureconn's: both ends know the job's secret, and messages are encrypted, or only
+// authenticated, with their labels. In mode Plain the network must be trusted.
+//
+// With Config.Local the ranks of a host share memory, and data passes between hosts once.
 //
 // A rank whose process ends is detected when the operating system closes its connections; an unreachable
 // host by TCP keep-alive, within five seconds; a stopped process by the time-out without progress.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"os"
 	"sync"
 
 	"trireme/collective"
@@ -25,69 +25,78 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
 }
 
-func connect(ctx context.Context, cfg *Config) (*transport, error) {
+func connect(ctx context.Context, cfg *Config) (_ *transport, err error) {
 	t := &transport{
-		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, conf: secureconn.Config{Key: cfg.Secret, Mode: secureconn.Mode(cfg.Mode)},
-		failure: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*secureconn.Conn]bool{}, stop: make(chan struct{}),
+		rank: cfg.Rank, timeout: cfg.Timeout, connections: cfg.Connections, failure: collective.NewFailureOnce(),
+		peers: make([]*peer, cfg.Size), conns: map[*secureconn.Conn]bool{}, groups: map[uint32]*messages{}, stop: make(chan struct{}),
 	}
-	var err error
-	if t.acceptor, err = newAcceptor(ctx, cfg.Host, cfg.Rank, cfg.Size, t.conf); err != nil {
+	if t.inbox, err = newInbox(ctx, cfg.Host, cfg.Rank, cfg.Size, secureconn.Config{Key: cfg.Secret, Mode: secureconn.Mode(cfg.Mode)}); err != nil {
 		return nil, err
 	}
-	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"tcp/address", []byte(t.acceptor.l.Addr().String()))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.closeAll(), t.inbox.close())
+		}
+	}()
+	name, _ := os.Hostname() // for messages
+	mine := address{listen: t.inbox.l.Addr().String(), host: uint32(cfg.Node), connections: uint32(cfg.Connections), name: name}
+	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"tcp/address", mine.encode())
 	if err != nil {
-		return nil, errors.Join(err, t.acceptor.close())
+		return nil, err
 	}
-	for _, a := range all {
-		t.addrs = append(t.addrs, string(a))
+	for r, b := range all {
+		a, err := decodeAddress(b)
+		if err != nil {
+			return nil, fmt.Errorf("address of rank %d: %w", r, err)
+		}
+		t.addrs = append(t.addrs, a)
+		t.connections = min(t.connections, int(a.connections))
 	}
-	ranks := make([]int, cfg.Size)
-	for r := range ranks {
-		ranks[r] = r
+	if err := t.connectControl(ctx); err != nil {
+		return nil, err
 	}
-	conns, err := t.mesh(ctx, ranks, cfg.Rank, control, 0, 0)
-	if err != nil {
-		t.closeAll()
-		return nil, errors.Join(err, t.acceptor.close())
-	}
-	for r, c := range conns {
-		if c != nil {
-			t.peers[r] = &peer{rank: r, conn: c}
+	if cfg.Local != nil {
+		var ranks []int
+		for r, a := range t.addrs {
+			if a.host == mine.host {
+				ranks = append(ranks, r)
+			}
+		}
+		if t.local, err = cfg.Local(ctx, ranks, t.failure, t.fail); err != nil {
+			return nil, err
 		}
 	}
 	t.start()
 	return t, nil
 }
 
-// mesh connects the caller to each of ranks. Ranks dial those below them.
-func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, conn uint32, key uint64) ([]*secureconn.Conn, error) {
+// connectControl connects the caller to every other rank. Ranks dial those below them.
+func (t *transport) connectControl(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	conns, errs := make([]*secureconn.Conn, len(ranks)), make([]error, len(ranks))
+	errs := make([]error, len(t.peers))
 	var wg sync.WaitGroup
-	for i, r := range ranks {
-		if i == me {
+	for r := range t.peers {
+		if r == t.rank {
 			continue
 		}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			var c *secureconn.Conn
 			if r < t.rank {
-				c, errs[i] = dial(ctx, t.addrs[r], t.conf, hello{uint32(t.rank), uint32(r), uint32(t.size), group, conn, key})
+				c, errs[r] = t.inbox.dial(ctx, t.addrs[r].listen, hello{from: uint32(t.rank), to: uint32(r), size: uint32(len(t.peers)), group: control})
 			} else {
-				c, errs[i] = t.acceptor.take(ctx, connID{uint32(r), group, conn, key})
+				c, errs[r] = t.inbox.take(ctx, connID{from: uint32(r), group: control})
 			}
-			if errs[i] != nil {
-				errs[i] = fmt.Errorf("connect to rank %d: %w", r, errs[i])
-				return
+			switch {
+			case errs[r] != nil:
+				errs[r] = fmt.Errorf("connect to rank %d: %w", r, errs[r])
+			case !t.add(c):
+				errs[r] = os.ErrClosed
+			default:
+				t.peers[r] = &peer{rank: r, conn: c, answers: map[uint32]chan bool{}}
 			}
-			conns[i] = c
-			if !t.add(conns[i]) {
-				errs[i] = net.ErrClosed
-			}
-		}()
+		})
 	}
 	wg.Wait()
-	return conns, errors.Join(errs...)
+	return errors.Join(errs...)
 }

@@ -1,11 +1,9 @@
 package tcp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,19 +14,21 @@ import (
 )
 
 type transport struct {
-	rank, size int
-	timeout    time.Duration
-	conf       secureconn.Config
-	acceptor   *acceptor
-	addrs      []string
-	failure    *collective.FailureOnce
-	peers      []*peer // by rank; nil for the caller
+	rank        int
+	timeout     time.Duration
+	connections int // stripes
+	inbox       *inbox
+	addrs       []address // by rank
+	failure     *collective.FailureOnce
+	peers       []*peer              // by rank; nil for the caller
+	local       collective.Transport // to the ranks of this host; nil: none
 
 	stop chan struct{}
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
 	conns  map[*secureconn.Conn]bool // open connections
+	groups map[uint32]*messages      // by id
 	closed bool
 }
 
@@ -39,6 +39,10 @@ type peer struct {
 	conn   *secureconn.Conn
 	mu     sync.Mutex // serializes writes
 	closed atomic.Bool
+
+	asked   sync.Mutex
+	next    uint32 // number of a question
+	answers map[uint32]chan bool
 }
 
 // add registers a connection. If the transport is closed, it closes c and returns false.
@@ -50,7 +54,7 @@ func (t *transport) add(c *secureconn.Conn) bool {
 		return false
 	}
 	t.conns[c] = true
-	tune(c.NetConn().(*net.TCPConn))
+	tune(c.NetConn())
 	return true
 }
 
@@ -71,13 +75,10 @@ func (t *transport) closeAll() error {
 func (t *transport) start() {
 	for _, p := range t.peers {
 		if p != nil {
-			t.wg.Add(1)
-			go t.readControl(p)
+			t.wg.Go(func() { t.readControl(p) })
 		}
 	}
-	t.wg.Add(1)
-	go func() {
-		defer t.wg.Done()
+	t.wg.Go(func() {
 		select {
 		case <-t.failure.Done():
 		case <-t.stop:
@@ -90,7 +91,7 @@ func (t *transport) start() {
 				_ = c.SetDeadline(past)
 			}
 		}
-	}()
+	})
 }
 
 var past = time.Unix(1, 0)
@@ -104,43 +105,53 @@ func (t *transport) forControl(c *secureconn.Conn) bool {
 	return false
 }
 
-func (t *transport) Arena() *tensor.Arena             { return nil }
+func (t *transport) Arena() *tensor.Arena {
+	if t.local == nil {
+		return nil
+	}
+	return t.local.Arena()
+}
+
 func (t *transport) Failure() *collective.FailureOnce { return t.failure }
 func (t *transport) Closed(rank int) bool             { return t.peers[rank] != nil && t.peers[rank].closed.Load() }
 
 func (t *transport) Describe(rank int) string {
 	if p := t.peers[rank]; p != nil {
-		return fmt.Sprintf("rank %d (%v)", rank, p.conn.RemoteAddr())
+		return fmt.Sprintf("rank %d (%v on %s)", rank, p.conn.RemoteAddr(), t.addrs[rank].name)
 	}
 	return fmt.Sprintf("rank %d", rank)
 }
 
-func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
+// fail records a failure that this rank has detected, and sends it.
+func (t *transport) fail(f *collective.Failure) {
+	if t.failure.Set(f) {
+		t.SendFailure(f)
+	}
+}
+
+func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Links, error) {
+	hosts, local := t.hosts(ranks, me)
+	var l collective.Links
+	if len(local) > 1 {
+		var here []int
+		for _, i := range local {
+			here = append(here, ranks[i])
+		}
+		inner, err := t.local.Join(id, name, here, me-local[0])
+		if err != nil || len(local) == len(ranks) {
+			return inner, err
+		}
+		l.Memory = inner.Memory
+	}
+	l.Hosts = hosts
 	f := fnv.New64a()
 	fmt.Fprint(f, name, ranks)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), t.timeout, fmt.Errorf("%w: no connection within %v", collective.ErrTimeout, t.timeout))
-	defer cancel()
-	go func() { // a failing world forms no group
-		select {
-		case <-t.failure.Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	p := &messages{t: t, conns: make([][2]*secureconn.Conn, len(ranks))}
-	for conn := range 2 {
-		conns, err := t.mesh(ctx, ranks, me, uint32(id), uint32(conn), f.Sum64())
-		if fail := t.failure.Get(); err != nil && fail != nil {
-			return nil, nil, fail
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		for i, c := range conns {
-			p.conns[i][conn] = c
-		}
-	}
-	return nil, p, nil
+	m := newMessages(t, uint32(id), f.Sum64(), ranks)
+	t.mu.Lock()
+	t.groups[uint32(id)] = m
+	t.mu.Unlock()
+	l.Messages = m
+	return l, nil
 }
 
 // Close sends msgBye, so that peers can distinguish it from a crash.
@@ -151,7 +162,10 @@ func (t *transport) Close() error {
 		}
 	}
 	close(t.stop)
-	err := errors.Join(t.acceptor.close(), t.closeAll())
+	err := errors.Join(t.inbox.close(), t.closeAll())
 	t.wg.Wait()
+	if t.local != nil {
+		err = errors.Join(err, t.local.Close())
+	}
 	return err
 }

@@ -8,7 +8,11 @@ import (
 
 // tune selects the congestion control of a loopback connection: one that paces (bbr) would leave it idle.
 // It ignores errors.
-func tune(c *net.TCPConn) {
+func tune(conn net.Conn) {
+	c, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return

@@ -4,4 +4,4 @@ package tcp
 
 import "net"
 
-func tune(c *net.TCPConn) {}
+func tune(net.Conn) {}

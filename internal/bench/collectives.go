@@ -14,6 +14,7 @@ import (
 // CollectivesOptions configure Collectives.
 type CollectivesOptions struct {
 	Seconds float64 // per measurement; 0 is 0.6
+	KiB     []int   // sizes of all operations; nil: 1 to 65536 for all-reduce, 64 to 16384 for the others
 }
 
 // CollectivesReport has the keys of the PyTorch script, which measures gloo.
@@ -50,7 +51,11 @@ func Collectives(ctx context.Context, world collective.World, o CollectivesOptio
 	}
 	b := &collectives{ctx: ctx, world: world, g: g, seconds: o.Seconds, res: map[string]CollectiveFigure{}}
 	b.vote = b.tensor(tensor.F64, 1)
-	b.run()
+	reduced, others := o.KiB, o.KiB
+	if o.KiB == nil {
+		reduced, others = []int{1, 64, 1024, 16384, 65536}, []int{64, 1024, 16384}
+	}
+	b.run(reduced, others)
 	return CollectivesReport{World: n, Res: b.res}, b.err
 }
 
@@ -73,19 +78,19 @@ func (b *collectives) tensor(dt tensor.DType, n int) *tensor.Tensor {
 	return tensor.Of(tensor.NewBuffer(make([]byte, size), size, tensor.Workspace, nil), dt, 0, n)
 }
 
-func (b *collectives) run() {
+func (b *collectives) run(reduced, others []int) {
 	n := b.g.Size()
 	double := 2 * float64(n-1) / float64(n)
 	single := float64(n-1) / float64(n)
 	x := b.tensor(tensor.F32, 1)
 	b.measure("all_reduce_4B", 4, double, func() error { return b.g.AllReduce(b.ctx, x, collective.Sum, "bench") })
 	b.measure("barrier", 0, 0, func() error { return b.g.Barrier(b.ctx, "bench") })
-	for _, kib := range []int{1, 64, 1024, 16384, 65536} {
+	for _, kib := range reduced {
 		y := b.tensor(tensor.F32, kib*256)
 		b.measure(fmt.Sprintf("all_reduce_%dKiB", kib), kib*1024, double, func() error { return b.g.AllReduce(b.ctx, y, collective.Sum, "bench") })
 		y.Release()
 	}
-	for _, kib := range []int{64, 1024, 16384} {
+	for _, kib := range others {
 		part := kib * 256 / n
 		dst, src := b.tensor(tensor.F32, part*n), b.tensor(tensor.F32, part)
 		b.measure(fmt.Sprintf("all_gather_%dKiB_total", kib), kib*1024, single, func() error { return b.g.AllGather(b.ctx, dst, src, "bench") })

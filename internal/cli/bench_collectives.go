@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -14,16 +13,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trireme/collective"
 	"trireme/internal/bench"
 	"trireme/launch"
 	"trireme/parallel"
-	"trireme/rendezvous"
 )
 
 func newBenchCollectives() *cobra.Command {
 	var nproc, perProc int
 	var transport, security string
 	var secret secretFlags
+	var connections int
+	var kib []int
 	var seconds float64
 	var timeout time.Duration
 	var asJSON bool
@@ -38,6 +39,14 @@ ranks.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOf("transport", transport, transports...); err != nil {
 				return err
+			}
+			if connections < 0 || connections > collective.MaxStripes {
+				return usage(fmt.Sprintf("--connections is %d: the limit is %d", connections, collective.MaxStripes), "--connections 0 (by the number of processors)")
+			}
+			for _, n := range kib {
+				if n < 1 || n > 1<<24 {
+					return usage(fmt.Sprintf("--kib has %d: sizes are 1 to %d KiB", n, 1<<24), "--kib 1024,65536")
+				}
 			}
 			if nproc < 1 {
 				return usage(fmt.Sprintf("--nproc is %d: it must be at least 1", nproc), "--nproc 2")
@@ -71,7 +80,9 @@ ranks.`,
 				}
 				return startWorkers(c.Context(), launch.Config{Nproc: nproc / n, Ranks: n, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
 			}
-			report, err := benchCollectives(c.Context(), env, transport, parallel.Security(security), timeout, bench.CollectivesOptions{Seconds: seconds})
+			p := connect(c.Context(), env, benchWaits(timeout), os.Stderr)
+			p.security, p.connections = parallel.Security(security), connections
+			report, err := benchCollectives(p, transport, bench.CollectivesOptions{Seconds: seconds, KiB: kib})
 			if err != nil || env.Rank != 0 {
 				return err
 			}
@@ -86,6 +97,8 @@ ranks.`,
 	c.Flags().IntVar(&perProc, "ranks_per_process", 1, "ranks that each process runs")
 	c.Flags().StringVar(&transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
 	c.Flags().StringVar(&security, "transport_security", "encrypt", "protection of data between hosts: encrypt or sign")
+	c.Flags().IntVar(&connections, "connections", 0, "TCP connections between two ranks in each direction; 0: by the number of processors")
+	c.Flags().IntSliceVar(&kib, "kib", nil, "sizes to measure, in KiB, each for all three operations; none: 1 to 65536 for all-reduce, 64 to 16384 for the others")
 	c.Flags().Float64Var(&seconds, "seconds", 0, "seconds per measurement; 0: 0.6")
 	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for a rank to wait for others")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -102,9 +115,7 @@ type collectivesReport struct {
 func benchWaits(timeout time.Duration) waits { return waits{timeout: timeout, grace: 5 * time.Second} }
 
 // benchCollectives measures as the ranks of this process, and returns the report of the first.
-func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, security parallel.Security, timeout time.Duration, o bench.CollectivesOptions) (report *collectivesReport, err error) {
-	p := connect(ctx, env, benchWaits(timeout), os.Stderr)
-	p.security = security
+func benchCollectives(p *process, transport string, o bench.CollectivesOptions) (report *collectivesReport, err error) {
 	err = p.run(transport, func(w *world) error {
 		r, err := bench.Collectives(w.conn.ctx, w, o)
 		if w.index == 0 {

@@ -69,7 +69,7 @@ func (j *job) connect(ctx context.Context, env rendezvous.Env, out io.Writer) co
 	t := j.cfg.Parallel
 	j.process = connect(ctx, env, waits{t.CollectiveTimeout(), t.HeartbeatTimeout(), t.Grace()}, out)
 	j.process.network = netif.Chosen(t.Interface, os.LookupEnv)
-	j.process.security = t.TransportSecurity
+	j.process.security, j.process.connections = t.TransportSecurity, t.Connections
 	return j.process.ctx
 }
 

@@ -29,9 +29,10 @@ type process struct {
 	// network is the interface that the user named for data between hosts.
 	network netif.Choice
 	// security is the protection of data between hosts.
-	security parallel.Security
-	conns    []*connection // of each rank
-	taken    bool          // by run, which closes the connections
+	security    parallel.Security
+	connections int           // of parallel
+	conns       []*connection // of each rank
+	taken       bool          // by run, which closes the connections
 }
 
 // connect starts connecting the ranks of this process to the others. The first writes a line to out while

@@ -32,16 +32,23 @@ type world struct {
 	watching         sync.WaitGroup    // the store
 }
 
+// hostsTransport is tcp between hosts and shm within each.
+const hostsTransport = "tcp between machines and shm within each"
+
 // transportOf resolves a transport: auto is local if all ranks are in one process, else shm if they are on
-// one Linux host, else tcp. One rank needs none.
+// one Linux host, else tcp, with shm where ranks share a Linux host. One rank needs none.
 func transportOf(name string, env rendezvous.Env) string {
 	switch {
 	case env.WorldSize == 1, name == "auto" && allLocal(env):
 		return "local"
 	case name != "auto":
 		return name
-	case env.OneMachine() && runtime.GOOS == "linux":
+	case runtime.GOOS != "linux":
+		return "tcp"
+	case env.OneMachine():
 		return "shm"
+	case env.GroupWorldSize < env.WorldSize:
+		return hostsTransport
 	}
 	return "tcp"
 }
@@ -155,7 +162,15 @@ func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.
 	if err != nil {
 		return nil, err
 	}
-	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world", Secret: secret, Mode: modeOf(w.env, w.process.security, w.store.Addr())}
+	c := tcp.Config{
+		Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world", Secret: secret,
+		Mode: modeOf(w.env, w.process.security, w.store.Addr()), Connections: w.process.connections, Node: w.env.GroupRank,
+	}
+	if w.transport == hostsTransport {
+		c.Local = func(ctx context.Context, ranks []int, failure *collective.FailureOnce, failed func(*collective.Failure)) (collective.Transport, error) {
+			return shm.Connect(ctx, shm.Config{Config: cfg, Rank: c.Rank, Size: c.Size, Ranks: ranks, Bootstrap: w.store, Key: c.Key}, failure, failed)
+		}
+	}
 	if !w.env.OneMachine() {
 		if c.Host, err = w.process.network.Address(w.store.Addr()); err != nil {
 			return nil, &Exit{CodeUsage, err}
