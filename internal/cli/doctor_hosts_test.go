@@ -75,19 +75,13 @@ func doctorOn(t *testing.T, hosts []*netns.Host, args func(i int) []string) []*c
 
 // TestDoctorHosts: three hosts check each other through a network with one defect at a time.
 func TestDoctorHosts(t *testing.T) {
+	needFirewall(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	other := filepath.Join(t.TempDir(), "other")
 	for name, text := range map[string]string{secret: strings.Repeat("s", 32), other: strings.Repeat("t", 32)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	iptables := func(h *netns.Host, args ...string) error {
-		out, err := h.Command(t.Context(), "iptables", args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("iptables %v: %w: %s", args, err, out)
-		}
-		return nil
 	}
 	same := func(int) []string { return []string{"--secret_file", secret} }
 	for _, d := range []struct {
@@ -103,14 +97,14 @@ func TestDoctorHosts(t *testing.T) {
 		{
 			name: "a firewall rejects one way",
 			spoil: func(_, b, c *netns.Host) error {
-				return iptables(c, "-A", "INPUT", "-s", b.Addr, "-p", "tcp", "--syn", "-j", "REJECT", "--reject-with", "tcp-reset")
+				return iptables(c, "-A INPUT -s "+b.Addr+" -p tcp --syn -j REJECT --reject-with tcp-reset")
 			},
 			check: "network", text: "node1 (10.77.0.2) cannot reach node2 (10.77.0.3) (refused); node2 reaches node1: a firewall on node2", remedy: "allow TCP from 10.77.0.2 on node2",
 		},
 		{
 			name: "a firewall drops one way",
 			spoil: func(_, b, c *netns.Host) error {
-				return iptables(c, "-A", "INPUT", "-s", b.Addr, "-p", "tcp", "--syn", "-j", "DROP")
+				return iptables(c, "-A INPUT -s "+b.Addr+" -p tcp --syn -j DROP")
 			},
 			check: "network", text: "node1 (10.77.0.2) cannot reach node2 (10.77.0.3) (timed out); node2 reaches node1: a firewall on node2", remedy: "allow TCP from 10.77.0.2 on node2",
 		},
@@ -191,5 +185,114 @@ func TestDoctorHosts(t *testing.T) {
 				t.Errorf("code %d, problems %v, want %s: %s\n%+v\n%s", r.code, r.problems(), d.check, d.text, r.report.Findings, r.stderr)
 			}
 		})
+	}
+}
+
+// onHosts runs trireme on hosts, concurrently, and returns exit codes and output.
+func onHosts(t *testing.T, hosts []*netns.Host, env []string, args func(i int) []string) (codes []int, out []string) {
+	t.Helper()
+	exe, err := exec.LookPath("trireme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	codes, out = make([]int, len(hosts)), make([]string, len(hosts))
+	var wg sync.WaitGroup
+	for i, h := range hosts {
+		c := h.Command(ctx, exe, args(i)...)
+		c.Env = append(append(os.Environ(), "TMPDIR="+t.TempDir(), "TRIREME_JOB_SECRET="+strings.Repeat("s", 32)), env...)
+		wg.Go(func() {
+			b, _ := c.CombinedOutput() // the exit code has the error
+			codes[i], out[i] = c.ProcessState.ExitCode(), string(b)
+		})
+	}
+	wg.Wait()
+	return codes, out
+}
+
+// needFirewall skips a test where there is no iptables.
+func needFirewall(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("iptables"); err != nil {
+		if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("SKIPPED: ", err)
+	}
+}
+
+func iptables(h *netns.Host, rule string) error {
+	out, err := h.Command(context.Background(), "iptables", strings.Fields(rule)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("iptables %s: %w: %s", rule, err, out)
+	}
+	return nil
+}
+
+// TestLaunchPreflight: launchers check their hosts before the first start, and start nothing if one does not reach
+// another.
+func TestLaunchPreflight(t *testing.T) {
+	needFirewall(t)
+	m := netns.New(t, 2)
+	args := func(i int) []string {
+		return []string{"launch", "--preflight", "--nnodes", "2", "--node_rank", fmt.Sprint(i), "--max_restarts", "2", "--rdzv_endpoint", m.Hosts[0].Addr + ":29400", "--", "echo", "started"}
+	}
+	codes, out := onHosts(t, m.Hosts, nil, args)
+	if codes[0] != 0 || codes[1] != 0 || !strings.Contains(out[0], "2 hosts, 2 of 2 directions connect") || strings.Contains(out[1], "directions") || !strings.Contains(out[1], "started") {
+		t.Errorf("codes %v\n%s", codes, strings.Join(out, "\n"))
+	}
+	if err := iptables(m.Hosts[1], "-A INPUT -p tcp --syn -j REJECT --reject-with tcp-reset"); err != nil {
+		t.Fatal(err)
+	}
+	codes, out = onHosts(t, m.Hosts, nil, args)
+	for i := range codes {
+		if codes[i] != 3 || strings.Contains(out[i], "started") || strings.Count(out[i], "the preflight found 1 problem, the first: node0 (10.77.0.1) cannot reach node1 (10.77.0.2) (refused); node1 reaches node0: a firewall on node1") != 1 {
+			t.Errorf("host %d: code %d\n%s", i, codes[i], out[i])
+		}
+	}
+}
+
+// TestNamedInterface: NCCL_SOCKET_IFNAME and parallel.interface choose the network for data between hosts. Its
+// first network is closed but for the ports of the rendezvous.
+func TestNamedInterface(t *testing.T) {
+	needFirewall(t)
+	m := netns.New(t, 2)
+	a := m.Hosts[0]
+	for i, h := range m.Hosts {
+		for _, line := range []string{
+			"link add eth1 type veth peer name unused", "link set unused up", fmt.Sprintf("address add 10.88.0.%d/32 dev eth1", i+1), "link set eth1 up",
+			fmt.Sprintf("route add 10.88.0.%d via %s", 2-i, m.Hosts[1-i].Addr),
+		} {
+			if out, err := h.Command(t.Context(), "ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+				t.Fatalf("ip %s: %v: %s", line, err, out)
+			}
+		}
+	}
+	for _, rule := range []string{"-A INPUT -d " + a.Addr + " -p tcp --dport 29500:29501 -j ACCEPT", "-A INPUT -d " + a.Addr + " -p tcp --syn -j REJECT"} {
+		if err := iptables(a, rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bench := func(i int) []string {
+		return []string{"launch", "--nnodes", "2", "--node_rank", fmt.Sprint(i), "--master_addr", a.Addr, "--", "trireme", "bench", "collectives", "--seconds", "0.001", "--timeout", "1s"}
+	}
+	if codes, out := onHosts(t, m.Hosts, nil, bench); codes[0] == 0 || codes[1] == 0 {
+		t.Errorf("the first network carries data: codes %v\n%s", codes, strings.Join(out, "\n"))
+	}
+	for _, v := range []string{"NCCL_SOCKET_IFNAME=eth1", "GLOO_SOCKET_IFNAME=^lo,eth0"} {
+		if codes, out := onHosts(t, m.Hosts, []string{v}, bench); codes[0] != 0 || codes[1] != 0 {
+			t.Errorf("%s: codes %v\n%s", v, codes, strings.Join(out, "\n"))
+		}
+	}
+	codes, out := onHosts(t, m.Hosts, []string{"NCCL_SOCKET_IFNAME=eth1"}, func(i int) []string {
+		return []string{"launch", "--nnodes", "2", "--node_rank", fmt.Sprint(i), "--rdzv_endpoint", a.Addr + ":29500", "--", "sh", "-c", "echo at $MASTER_ADDR"}
+	})
+	if codes[0] != 0 || codes[1] != 0 || !strings.Contains(out[1], "at 10.88.0.1\n") {
+		t.Errorf("codes %v\n%s", codes, strings.Join(out, "\n"))
+	}
+	codes, out = onHosts(t, m.Hosts[:1], []string{"NCCL_SOCKET_IFNAME=ib0"}, bench)
+	if codes[0] != 2 || !strings.Contains(out[0], "NCCL_SOCKET_IFNAME=ib0 names no interface of this host that is up and has an address; it has lo (127.0.0.1, ::1), eth0 (10.77.0.1") {
+		t.Errorf("code %v\n%s", codes, out[0])
 	}
 }

@@ -29,6 +29,7 @@ type launchFlags struct {
 	masterPort                               int
 	localAddr, logsSpecs, numaBinding        string
 	shutdownTimeout                          float64
+	preflight                                bool
 	hostfile, include, exclude, launcherArgs string
 	sshPort                                  int
 	noSSH, forceMulti                        bool
@@ -66,6 +67,7 @@ func (f *launchFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.logsSpecs, "logs_specs", "", "refused: use --log_dir, --redirects and --tee")
 	p.StringVar(&f.numaBinding, "numa_binding", "", "refused: use numactl")
 	f.secret.add(p)
+	p.BoolVar(&f.preflight, "preflight", false, "check the machines against each other before the first start, as trireme doctor --nnodes does")
 
 	p.StringVarP(&f.hostfile, "hostfile", "H", "", "`FILE` with a line \"NAME slots=N\" per machine, which are started over ssh")
 	p.StringVarP(&f.include, "include", "i", "", "machines and devices of the hostfile to `USE`: h1:0,2@h2")

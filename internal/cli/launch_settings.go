@@ -15,6 +15,7 @@ import (
 
 	"trireme/internal/cluster"
 	"trireme/internal/hostfile"
+	"trireme/internal/netif"
 	"trireme/launch"
 	"trireme/rendezvous"
 )
@@ -222,10 +223,36 @@ func (f *launchFlags) addresses(s *launchSettings, file accelerateFile) (err err
 			c.Endpoints = append(c.Endpoints, strings.TrimSpace(e))
 		}
 	}
+	if c.LocalAddr == "" && c.MaxHosts > 1 && s.hosts == nil {
+		if c.LocalAddr, err = namedAddress(c); err != nil {
+			return err
+		}
+	}
 	if c.MaxHosts == 1 {
 		f.oneHost(s, endpoints != "" && f.rdzvBackend != "static", port != nil)
 	}
 	return nil
+}
+
+// namedAddress returns the address of the interface that NCCL_SOCKET_IFNAME or another variable names, for
+// launchers and workers of several machines; empty if none does.
+func namedAddress(c *cluster.Config) (string, error) {
+	chosen := netif.Chosen("", os.LookupEnv)
+	if chosen.Spec == "" {
+		return "", nil
+	}
+	at := net.JoinHostPort(c.MasterAddr, strconv.Itoa(usualPort))
+	if len(c.Endpoints) > 0 {
+		at = c.Endpoints[0]
+		if _, _, err := net.SplitHostPort(at); err != nil {
+			at = net.JoinHostPort(at, strconv.Itoa(cluster.DefaultPort))
+		}
+	}
+	a, err := chosen.Address(at)
+	if err != nil {
+		return "", &Exit{CodeUsage, err}
+	}
+	return a, nil
 }
 
 // alone sets a job of --standalone.
@@ -367,6 +394,9 @@ func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) 
 		fmt.Fprintf(stderr, "logs: %s\n", w.Output.Dir)
 	} else {
 		defer os.RemoveAll(dir)
+	}
+	if s.flags.preflight {
+		s.cluster.Preflight = preflightOf(stderr)
 	}
 	code, err := cluster.Run(ctx, s.cluster)
 	if err != nil || code != 0 {

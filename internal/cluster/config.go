@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -53,6 +54,9 @@ type Config struct {
 	MaxRestarts int
 	Conf        Conf
 
+	// Preflight is called before the first generation, at the same time on each of its hosts, if there are
+	// several. An error ends the job on all of them, with launch.CodeNo. nil: no check.
+	Preflight func(ctx context.Context, c Check) error
 	// Secret is the job's secret (rendezvous.SecretFileVar), which authenticates launchers and workers on
 	// several hosts. nil: generated on one host; this user's key if the store is on a loopback address.
 	Secret []byte

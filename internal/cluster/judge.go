@@ -39,9 +39,13 @@ func (e *ending) judge() verdict {
 	f, host, text := e.failure(lost)
 	stopped := e.Stop != nil && !e.Stop.Reform
 	code, all, ended := 0, true, false
+	textCode := launch.CodeFailed
 	for _, m := range e.Hosts {
 		if got, ok := e.ends[m.ID]; ok {
 			all = all && got.Code == launch.CodeDone
+			if got.Text != "" && got.Code == launch.CodeNo {
+				textCode = launch.CodeNo
+			}
 			if ended = ended || got.Ended; !got.Ended || stopped {
 				code = max(code, got.Code)
 			}
@@ -55,7 +59,7 @@ func (e *ending) judge() verdict {
 	}
 	switch {
 	case text != "":
-		return verdict{result: &result{Code: launch.CodeFailed, Text: text}}
+		return verdict{result: &result{Code: textCode, Text: text}}
 	case f == nil && (all || stopped || e.Stop == nil):
 		return verdict{result: &result{Code: code}}
 	case f == nil:

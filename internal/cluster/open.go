@@ -28,7 +28,7 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	if err != nil {
 		return nil, err
 	}
-	key, mode, err := c.key()
+	key, mode, err := c.key("launchers' store")
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	return l, nil
 }
 
-// key returns the key and protection of connections to the store.
-func (c *Config) key() ([]byte, secureconn.Mode, error) {
+// key returns the key and protection of connections between launchers, for one purpose.
+func (c *Config) key(purpose string) ([]byte, secureconn.Mode, error) {
 	secret, err := c.secret()
 	if err != nil {
 		return nil, 0, err
@@ -64,7 +64,7 @@ func (c *Config) key() ([]byte, secureconn.Mode, error) {
 	if secret == nil { // Insecure
 		secret, mode = []byte("no secret"), secureconn.Plain
 	}
-	key, err := rendezvous.Env{Secret: secret, RunID: c.RunID}.Key("launchers' store")
+	key, err := rendezvous.Env{Secret: secret, RunID: c.RunID}.Key(purpose)
 	return key, mode, err
 }
 

@@ -352,6 +352,10 @@ func (d *driver) start(a start) {
 	var ctx context.Context
 	ctx, d.halt = context.WithCancelCause(d.ctx)
 	d.wg.Go(func() {
+		if err := d.check(ctx, a); err != nil {
+			d.send(ended{g.Number, me.ID, end{Code: launch.CodeNo, Text: err.Error(), Ended: ctx.Err() != nil}})
+			return
+		}
 		code, err := launch.Run(ctx, c)
 		d.send(ended{g.Number, me.ID, endOf(code, err, ctx.Err() != nil)})
 	})

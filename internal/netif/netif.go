@@ -76,10 +76,11 @@ func Chosen(key string, lookup func(string) (string, bool)) Choice {
 }
 
 // Address returns the address at which other hosts reach this one: that of the chosen interface, or of the
-// one that routes to hostPort.
+// one that routes to hostPort. If hostPort is on loopback, so is the address: all hosts are this machine.
 func (c Choice) Address(hostPort string) (string, error) {
-	if c.Spec == "" {
-		return Towards(hostPort)
+	routed, err := Towards(hostPort)
+	if ip, bad := netip.ParseAddr(routed); c.Spec == "" || bad == nil && ip.IsLoopback() {
+		return routed, err
 	}
 	all, err := List()
 	if err != nil {

@@ -68,7 +68,9 @@ func TestLoopback(t *testing.T) {
 	if err != nil || a != "127.0.0.1" {
 		t.Errorf("%q, %v among %+v", a, err, all)
 	}
-	if a, err := (Choice{}).Address("127.0.0.1:9"); err != nil || a != "127.0.0.1" {
-		t.Errorf("%q, %v", a, err)
+	for _, c := range []Choice{{}, {"NCCL_SOCKET_IFNAME", "none"}} {
+		if a, err := c.Address("127.0.0.1:9"); err != nil || a != "127.0.0.1" {
+			t.Errorf("%+v: %q, %v", c, a, err)
+		}
 	}
 }

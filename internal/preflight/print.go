@@ -83,12 +83,17 @@ func (r *Report) Summary() string {
 	case r.Problems == 0:
 		return s + fmt.Sprintf("No problems, notes: %d.", notes)
 	}
-	for _, f := range r.Findings {
+	return s + fmt.Sprintf("Problems: %d; the first: %s.", r.Problems, r.First().Text)
+}
+
+// First returns the first problem; nil if there is none.
+func (r *Report) First() *Finding {
+	for i, f := range r.Findings {
 		if f.State == host.Problem {
-			return s + fmt.Sprintf("Problems: %d; the first: %s.", r.Problems, f.Text)
+			return &r.Findings[i]
 		}
 	}
-	return s
+	return nil
 }
 
 func (r *Report) sumsRight() bool {
