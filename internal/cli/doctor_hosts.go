@@ -26,8 +26,7 @@ type hostsFlags struct {
 	nodeRank int
 	endpoint string
 	config   string
-	secret   string
-	insecure bool
+	secret   secretFlags
 	timeout  time.Duration
 }
 
@@ -37,8 +36,7 @@ func (f *hostsFlags) register(c *cobra.Command) {
 	p.IntVar(&f.nodeRank, "node_rank", 0, "the position `R` of this host, from 0")
 	p.StringVar(&f.endpoint, "rdzv_endpoint", "", "where the hosts meet: `HOST:PORT` of the one with --node_rank 0")
 	p.StringVar(&f.config, "config", "", "compare this `FILE` on all hosts")
-	p.StringVar(&f.secret, "secret_file", "", "`FILE` with the job's secret, the same on all hosts")
-	p.BoolVar(&f.insecure, "insecure", false, "no secret: for a network that no stranger reaches")
+	f.secret.add(p)
 	p.DurationVar(&f.timeout, "timeout", time.Minute, "time limit for hosts to join")
 }
 
@@ -55,12 +53,6 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 		"RANK": strconv.Itoa(f.nodeRank), "WORLD_SIZE": strconv.Itoa(f.nnodes), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
 		"MASTER_ADDR": at, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "doctor",
 	}
-	if f.secret != "" {
-		set[rendezvous.SecretFileVar] = f.secret
-	}
-	if f.insecure {
-		set[rendezvous.InsecureVar] = "1"
-	}
 	if rendezvous.IsLoopback(at) {
 		set[rendezvous.LoopbackVar] = "1"
 	}
@@ -70,7 +62,7 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 		}
 		switch name {
 		case rendezvous.SecretFDVar, rendezvous.SecretFileVar, rendezvous.SecretVar, rendezvous.InsecureVar:
-			return os.LookupEnv(name)
+			return f.secret.lookup(name)
 		}
 		return "", false
 	})
