@@ -14,6 +14,11 @@ func Open(path string, now bool) (library uintptr, err error) {
 	return purego.Dlopen(path, mode|purego.RTLD_LOCAL)
 }
 
+// OpenGlobal is Open for a library whose parts, which it loads by itself, use its symbols.
+func OpenGlobal(path string) (library uintptr, err error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
+
 // Symbol returns the address of a library's symbol.
 func Symbol(library uintptr, name string) (uintptr, error) { return purego.Dlsym(library, name) }
 

@@ -5,6 +5,9 @@ package dl
 // Open returns ErrStatic.
 func Open(string, bool) (uintptr, error) { return 0, ErrStatic }
 
+// OpenGlobal returns ErrStatic.
+func OpenGlobal(string) (uintptr, error) { return 0, ErrStatic }
+
 // Symbol returns ErrStatic.
 func Symbol(uintptr, string) (uintptr, error) { return 0, ErrStatic }
 
