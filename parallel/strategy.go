@@ -60,7 +60,7 @@ func ParseStrategy(name string) (Strategy, error) {
 type Transport string
 
 // Choices returns the names.
-func (Transport) Choices() []string { return []string{"auto", "shm", "tcp"} }
+func (Transport) Choices() []string { return []string{"auto", "shm", "tcp", "mpi"} }
 
 // Security is the protection of data between hosts.
 type Security string

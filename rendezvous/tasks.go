@@ -68,6 +68,15 @@ func ReadTasks(lookup func(string) (string, bool)) (*Tasks, error) {
 	return t, nil
 }
 
+// OpenMPI reports whether the processes were started for Open MPI, else for an MPI with the binary interface of
+// MPICH: by its mpirun, or by a scheduler with PMIx.
+func OpenMPI(lookup func(string) (string, bool)) bool {
+	_, mpirun := lookup("OMPI_COMM_WORLD_SIZE")
+	_, pmix := lookup("PMIX_RANK")
+	_, pmi := lookup("PMI_RANK")
+	return mpirun || pmix && !pmi
+}
+
 func (r *reader) openMPI() *Tasks {
 	t := r.numbers(&Tasks{Launcher: "mpirun", rankVar: "OMPI_COMM_WORLD_RANK", sizeVar: "OMPI_COMM_WORLD_SIZE",
 		localRankVar: "OMPI_COMM_WORLD_LOCAL_RANK", localSizeVar: "OMPI_COMM_WORLD_LOCAL_SIZE"})

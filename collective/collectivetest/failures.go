@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // failures checks that every rank gets an error of the right kind and content.
-func failures(t *testing.T, mk Make) {
+func failures(t *testing.T, mk maker) {
 	t.Run("mismatch", func(t *testing.T) { mismatch(t, mk) })
 	t.Run("absent", func(t *testing.T) { absent(t, mk) })
 	t.Run("abort", func(t *testing.T) { abort(t, mk) })
@@ -51,7 +52,7 @@ func expect(err, kind error, words ...string) error {
 }
 
 // mismatch has one rank of three call another operation, and checks that nothing is written.
-func mismatch(t *testing.T, mk Make) {
+func mismatch(t *testing.T, mk maker) {
 	cases := map[string]struct {
 		issue func(r *rank, x *tensor.Tensor, odd bool) error
 		words []string
@@ -84,7 +85,8 @@ func mismatch(t *testing.T, mk Make) {
 			return r.g.AllReduce(ctx, x, collective.Sum, fmt.Sprintf("layer %v", odd))
 		}, []string{"tag differs", "layer true", "layer false"}},
 	}
-	for name, c := range cases {
+	for _, name := range slices.Sorted(maps.Keys(cases)) { // in the same order in all processes
+		c := cases[name]
 		for _, m := range []int{100, 30000} {
 			t.Run(fmt.Sprint(name, " ", m), func(t *testing.T) {
 				each(t, mk, 3, collective.Config{Timeout: 20 * time.Second}, func(r *rank) error {
@@ -104,7 +106,7 @@ func mismatch(t *testing.T, mk Make) {
 }
 
 // absent has one rank come late: the error of all ranks, that one too, names it.
-func absent(t *testing.T, mk Make) {
+func absent(t *testing.T, mk maker) {
 	for _, m := range []int{10, 30000} {
 		each(t, mk, 3, collective.Config{Timeout: 300 * time.Millisecond}, func(r *rank) error {
 			if err := r.g.Barrier(ctx, "before"); err != nil {
@@ -123,7 +125,7 @@ func absent(t *testing.T, mk Make) {
 	}
 }
 
-func abort(t *testing.T, mk Make) {
+func abort(t *testing.T, mk maker) {
 	cause := errors.New("the loss is a parrot")
 	for _, m := range []int{10, 30000} {
 		each(t, mk, 3, collective.Config{}, func(r *rank) error {
@@ -157,19 +159,18 @@ func abort(t *testing.T, mk Make) {
 
 // contexts checks that an operation ends with its context, that its rank then leaves the world, and that
 // the others get an error.
-func contexts(t *testing.T, mk Make) {
+func contexts(t *testing.T, mk maker) {
 	for _, m := range []int{10, 30000} {
-		ended := make(chan struct{})
 		each(t, mk, 2, collective.Config{}, func(r *rank) error {
 			if r.Rank() == 1 {
-				<-ended
+				r.meet()
 				if err := r.g.Barrier(ctx, "a"); !errors.Is(err, collective.ErrMismatch) && !errors.Is(err, collective.ErrAborted) {
 					return fmt.Errorf("the other rank's operation ended with %v", err)
 				}
 				return nil
 			}
 			defer r.Abort(errors.New("the plug is pulled"))
-			defer close(ended)
+			defer r.meet()
 			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
 			began := time.Now()
@@ -187,18 +188,13 @@ func contexts(t *testing.T, mk Make) {
 }
 
 // interrupted checks that the others wait for a rank whose context ended until it aborts.
-func interrupted(t *testing.T, mk Make) {
+func interrupted(t *testing.T, mk maker) {
 	cause := errors.New("the plug is pulled")
 	for _, m := range []int{10, 30000} {
-		var aborted atomic.Bool
 		each(t, mk, 3, collective.Config{}, func(r *rank) error {
 			x := r.full(tensor.F32, m, r.Rank())
 			if r.Rank() != 1 {
-				err := r.g.AllReduce(ctx, x, collective.Sum, "a")
-				if !aborted.Load() {
-					return fmt.Errorf("error before Abort: %v", err)
-				}
-				return expect(err, collective.ErrAborted, "aborted by rank 1", cause.Error())
+				return expect(r.g.AllReduce(ctx, x, collective.Sum, "a"), collective.ErrAborted, "aborted by rank 1", cause.Error())
 			}
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
@@ -206,14 +202,13 @@ func interrupted(t *testing.T, mk Make) {
 				return fmt.Errorf("error %v, want the context's", err)
 			}
 			time.Sleep(100 * time.Millisecond) // the others wait
-			aborted.Store(true)
 			r.Abort(cause)
 			return nil
 		})
 	}
 }
 
-func slow(t *testing.T, mk Make) {
+func slow(t *testing.T, mk maker) {
 	each(t, mk, 3, collective.Config{Timeout: 10 * time.Second}, func(r *rank) error {
 		for i := range 3 {
 			if r.Rank() == i {
@@ -231,7 +226,7 @@ func slow(t *testing.T, mk Make) {
 	})
 }
 
-func left(t *testing.T, mk Make) {
+func left(t *testing.T, mk maker) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		x := r.full(tensor.F32, 30000, r.Rank())
 		if r.Rank() == 1 {
@@ -247,7 +242,7 @@ func left(t *testing.T, mk Make) {
 	})
 }
 
-func two(t *testing.T, mk Make) {
+func two(t *testing.T, mk maker) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		if r.Rank() == 1 {
 			return expect(r.g.Recv(ctx, r.tensor(tensor.F32, 1), 0, "a"), collective.ErrAborted)
@@ -272,7 +267,7 @@ func two(t *testing.T, mk Make) {
 	})
 }
 
-func closed(t *testing.T, mk Make) {
+func closed(t *testing.T, mk maker) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		if err := r.g.Barrier(ctx, "last"); err != nil || r.Rank() == 1 {
 			return errors.Join(err, r.closeIf(1))
@@ -288,7 +283,7 @@ func (r *rank) closeIf(who int) error {
 	return nil
 }
 
-func different(t *testing.T, mk Make) {
+func different(t *testing.T, mk maker) {
 	each(t, mk, 3, collective.Config{Timeout: time.Second}, func(r *rank) error {
 		ranks := []int{0, 1, 2}
 		if r.Rank() == 2 {

@@ -15,6 +15,26 @@ var sizes = []int{1, 2, 3, 5, 8}
 
 // Run runs the whole suite.
 func Run(t *testing.T, mk Make) {
+	suite(t, maker{worlds: mk, meeting: meeting})
+}
+
+// RunRank runs the suite in one of n processes, which all call it, each as one rank. It skips tests of
+// another number of ranks. meet returns when all ranks have called it.
+func RunRank(t *testing.T, rank, n int, open func(t *testing.T, cfg collective.Config) collective.World, meet func()) {
+	suite(t, maker{
+		worlds: func(t *testing.T, size int, cfg collective.Config) []collective.World {
+			if size != n {
+				t.Skipf("a test of %d ranks", size)
+			}
+			ws := make([]collective.World, n)
+			ws[rank] = open(t, cfg)
+			return ws
+		},
+		meeting: func(int) func(int) { return func(int) { meet() } },
+	})
+}
+
+func suite(t *testing.T, mk maker) {
 	t.Run("operations", func(t *testing.T) { operations(t, mk) })
 	t.Run("reduce_scatter", func(t *testing.T) { reduceScatter(t, mk) })
 	t.Run("sequence", func(t *testing.T) { sequence(t, mk) })
@@ -51,7 +71,7 @@ func join(p [][]byte) (all []byte) {
 }
 
 // operations runs each operation on all types, at lengths around the special cases.
-func operations(t *testing.T, mk Make) {
+func operations(t *testing.T, mk maker) {
 	lengths := []int{0, 1, 3, 1023, 1025, 4099, 40007}
 	types := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16, tensor.F64, tensor.I32, tensor.I64, tensor.U8}
 	for _, n := range sizes {
@@ -117,7 +137,7 @@ func (r *rank) operation(dt tensor.DType, m, n int) error {
 }
 
 // reduceScatter tests mixed types, accumulation and chunks in another order.
-func reduceScatter(t *testing.T, mk Make) {
+func reduceScatter(t *testing.T, mk maker) {
 	pairs := [][2]tensor.DType{{tensor.F32, tensor.F32}, {tensor.F32, tensor.BF16}, {tensor.BF16, tensor.BF16}, {tensor.BF16, tensor.F32},
 		{tensor.F32, tensor.F16}, {tensor.F16, tensor.F16}, {tensor.F16, tensor.F32},
 		{tensor.F64, tensor.F64}, {tensor.I32, tensor.I32}, {tensor.I64, tensor.I64}}
@@ -165,7 +185,7 @@ func (r *rank) reduction(dt, st tensor.DType, m, n int, accumulate, turned bool)
 	return same("reduce_scatter src", src, values(st, n*m, me))
 }
 
-func sequence(t *testing.T, mk Make) {
+func sequence(t *testing.T, mk maker) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, mk, n, collective.Config{}, func(r *rank) error {
@@ -191,7 +211,7 @@ func sequence(t *testing.T, mk Make) {
 	}
 }
 
-func groups(t *testing.T, mk Make) {
+func groups(t *testing.T, mk maker) {
 	each(t, mk, 4, collective.Config{}, func(r *rank) error {
 		var gs []collective.Group
 		for i, ranks := range [][]int{{0, 1, 2, 3}, {0, 2, 3}, {1, 3}, {0, 1, 2, 3}, {2}} {
@@ -229,7 +249,7 @@ func groups(t *testing.T, mk Make) {
 }
 
 // mesh checks the members of groups that are rows and columns of a mesh.
-func mesh(t *testing.T, mk Make) {
+func mesh(t *testing.T, mk maker) {
 	for _, c := range [][2]int{{1, 1}, {1, 4}, {4, 1}, {2, 3}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			each(t, mk, c[0]*c[1], collective.Config{}, func(r *rank) error {
@@ -281,7 +301,7 @@ func mesh(t *testing.T, mk Make) {
 }
 
 // messages sends along a ring from one goroutine and receives in another, besides collectives.
-func messages(t *testing.T, mk Make) {
+func messages(t *testing.T, mk maker) {
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, mk, n, collective.Config{}, func(r *rank) error {
@@ -317,7 +337,7 @@ func messages(t *testing.T, mk Make) {
 }
 
 // pipeline sends along the ranks and back, one goroutine per rank.
-func pipeline(t *testing.T, mk Make) {
+func pipeline(t *testing.T, mk maker) {
 	const n = 4
 	each(t, mk, n, collective.Config{}, func(r *rank) error {
 		me := r.Rank()

@@ -87,8 +87,7 @@ func (m *messages) Read(from, conn int, b []byte) error {
 			return nil
 		}
 		for len(s.posted) < min(window, (len(b)+segmentBytes-1)/segmentBytes) {
-			buf := mpi.NewBuffer(segmentHeader + segmentBytes)
-			s.posted = append(s.posted, posted{m.t.comm.Recv(buf, rank, m.tag+conn, false), buf})
+			m.post(s, rank, conn)
 		}
 		first := s.posted[0]
 		if err := m.wait(first.r, rank); err != nil {
@@ -154,26 +153,42 @@ func (m *messages) Arrived(from, conn int) bool {
 	return m.t.comm.Arrived(m.ranks[from], m.tag+conn)
 }
 
-// pending returns the requests in progress.
-func (m *messages) pending() (sends, receives []*mpi.Request) {
-	for i := range m.ranks {
+// drain receives and discards what has arrived, and reports whether sends are in progress.
+func (m *messages) drain() (sending bool) {
+	for i, rank := range m.ranks {
+		if rank == m.t.p.Rank {
+			continue
+		}
 		for c := range 2 {
-			sends = append(sends, m.out[i][c].sends...)
-			for _, p := range m.in[i][c].posted {
-				receives = append(receives, p.r)
+			in, out := &m.in[i][c], &m.out[i][c]
+			for len(in.posted) > 0 && isDone(in.posted[0].r) && in.posted[0].r.Err() == nil {
+				in.posted[0].buf.Free()
+				in.posted = in.posted[1:]
 			}
+			if len(in.posted) == 0 {
+				m.post(in, rank, c)
+			}
+			for len(out.sends) > 0 && isDone(out.sends[0]) {
+				out.sends = out.sends[1:]
+			}
+			sending = sending || len(out.sends) > 0
 		}
 	}
-	return sends, receives
+	return sending
 }
 
-// free frees the buffers of receives, which are done. MPI may still use those of a failed request.
+func (m *messages) post(s *inbound, rank, conn int) {
+	buf := mpi.NewBuffer(segmentHeader + segmentBytes)
+	s.posted = append(s.posted, posted{m.t.comm.Recv(buf, rank, m.tag+conn, false), buf})
+}
+
+// free cancels receives and frees their buffers. MPI may still use that of a failed request.
 func (m *messages) free() {
 	for i := range m.ranks {
 		for c := range 2 {
 			s := &m.in[i][c]
 			for _, p := range s.posted {
-				if p.r.Err() == nil {
+				if m.t.p.Cancel(p.r); p.r.Err() == nil {
 					p.buf.Free()
 				}
 			}

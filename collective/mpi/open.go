@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"trireme/collective"
 	"trireme/fault"
@@ -49,4 +50,15 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 		return nil, fmt.Errorf("collective/mpi: rank %d of %d: %w", cfg.Rank, cfg.Size, err)
 	}
 	return collective.NewWorld(cfg.Rank, cfg.Size, newTransport(p, c, cfg), cfg.Config)
+}
+
+// finalizeWait limits the wait for other ranks at the end. Those of a failed job may never come.
+const finalizeWait = 3 * time.Second
+
+// Finalize ends MPI on this process, if Open or Share began it: mpirun takes a process that exits without it
+// for a failed one.
+func Finalize() {
+	if p := mpi.Joined(); p != nil {
+		_ = p.Finalize(finalizeWait) // the run is over in any case
+	}
 }

@@ -167,24 +167,42 @@ func waitAll(rs []*mpi.Request, d time.Duration) {
 // SendFailure sends f to all ranks.
 func (t *transport) SendFailure(f *collective.Failure) { t.control(msgFailure, f.Encode()) }
 
-// Close sends msgBye after this rank's messages. Receives that nobody waits for are canceled, and their
-// buffers freed.
+// Close sends msgBye after this rank's messages, and receives what is still sent to it: a send of MPI that
+// nobody receives would never be done, and MPI_Finalize would wait for it. Peers that do not close their
+// world delay it by closedWait, or controlWait if they have not received everything.
 func (t *transport) Close() error {
 	t.mu.Lock()
 	groups := t.groups
 	t.mu.Unlock()
-	var sends, receives []*mpi.Request
-	for _, m := range groups {
-		s, r := m.pending()
-		sends, receives = append(sends, s...), append(receives, r...)
+	began := time.Now()
+	said := false
+	for ; ; time.Sleep(time.Millisecond) {
+		sending := false
+		for _, m := range groups {
+			sending = m.drain() || sending
+		}
+		waited := time.Since(began)
+		if !said && (!sending || waited > closedWait) {
+			said = true
+			t.control(msgBye, nil)
+		}
+		if said && !sending && (t.allClosed() || waited > closedWait) || waited > controlWait {
+			break
+		}
 	}
-	waitAll(sends, controlWait)
-	t.control(msgBye, nil)
 	close(t.stop)
 	t.wg.Wait()
-	t.p.Cancel(receives...)
 	for _, m := range groups {
 		m.free()
 	}
 	return nil
+}
+
+func (t *transport) allClosed() bool {
+	for r := range t.peers {
+		if r != t.p.Rank && !t.Closed(r) {
+			return false
+		}
+	}
+	return true
 }

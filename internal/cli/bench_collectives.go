@@ -95,7 +95,7 @@ ranks.`,
 	secret.add(c.Flags())
 	c.Flags().IntVar(&nproc, "nproc", 2, "ranks to start")
 	c.Flags().IntVar(&perProc, "ranks_per_process", 1, "ranks that each process runs")
-	c.Flags().StringVar(&transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
+	c.Flags().StringVar(&transport, "transport", "auto", "transport between ranks: auto, shm, tcp or mpi (started by mpirun)")
 	c.Flags().StringVar(&security, "transport_security", "encrypt", "protection of data between hosts: encrypt or sign")
 	c.Flags().IntVar(&connections, "connections", 0, "TCP connections between two ranks in each direction; 0: by the number of processors")
 	c.Flags().IntSliceVar(&kib, "kib", nil, "sizes to measure, in KiB, each for all three operations; none: 1 to 65536 for all-reduce, 64 to 16384 for the others")

@@ -75,7 +75,7 @@ starts with this command, before workers.`,
 	for flag, values := range map[string][]string{"config": bench.StepNames(), "recompute": recomputations()} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flags exist
 	}
-	p.StringVar(&f.transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
+	p.StringVar(&f.transport, "transport", "auto", "transport between ranks: auto, shm, tcp or mpi (started by mpirun)")
 	p.DurationVar(&f.timeout, "timeout", time.Minute, "time limit for a rank to wait for others")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c

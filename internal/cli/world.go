@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -13,12 +14,14 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/collective"
+	"trireme/collective/mpi"
 	"trireme/collective/shm"
 	"trireme/collective/tcp"
+	"trireme/fault"
 	"trireme/rendezvous"
 )
 
-var transports = []string{"auto", "shm", "tcp"}
+var transports = []string{"auto", "shm", "tcp", "mpi"}
 
 // world is a rank of this process in a job.
 type world struct {
@@ -121,6 +124,8 @@ func (w *world) open() (err error) {
 	case "local":
 	case "shm":
 		w.World, err = shm.Open(m.ctx, shm.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world"})
+	case "mpi":
+		w.World, err = w.openMPI(m.ctx, cfg)
 	default:
 		w.World, err = w.openTCP(m.ctx, cfg)
 	}
@@ -179,11 +184,24 @@ func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.
 	return tcp.Open(ctx, c)
 }
 
+// openMPI connects ranks by the MPI of the mpirun that started them.
+func (w *world) openMPI(ctx context.Context, cfg collective.Config) (collective.World, error) {
+	if n := len(w.process.conns); n > 1 {
+		return nil, usage(fmt.Sprintf("parallel.backend is mpi, but this process runs %d ranks: MPI has one per process", n), "--set "+processRanksKey+"=1, or --set parallel.backend=auto")
+	}
+	world, err := mpi.Open(ctx, mpi.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, OpenMPI: rendezvous.OpenMPI(os.LookupEnv)})
+	if err != nil && fault.HasTry(err) {
+		return nil, &Exit{CodeUsage, err}
+	}
+	return world, err
+}
+
 // Close leaves the world and the job.
 func (w *world) Close() (err error) {
 	if w.World != nil {
 		err = w.World.Close()
 	}
+	mpi.Finalize()
 	<-w.conn.ready
 	if w.conn.store == nil {
 		return err

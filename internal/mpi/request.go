@@ -86,19 +86,15 @@ func (c *Comm) Arrived(from, tag int) bool {
 	return err == nil && flag != 0
 }
 
-// Cancel cancels receives that are not done, and waits until they are.
-func (p *Process) Cancel(rs ...*Request) {
+// Cancel cancels a receive unless it is done, and waits until it is.
+func (p *Process) Cancel(r *Request) {
 	p.do(func() {
-		for _, r := range rs {
-			if slices.Contains(p.active, r) {
-				p.lib.set(unsafe.Pointer(&p.slot[0]), r.h)
-				_ = p.lib.call("MPI_Cancel", uintptr(unsafe.Pointer(&p.slot[0]))) // then it completes, canceled or not
-			}
+		if slices.Contains(p.active, r) {
+			p.lib.set(unsafe.Pointer(&p.slot[0]), r.h)
+			_ = p.lib.call("MPI_Cancel", uintptr(unsafe.Pointer(&p.slot[0]))) // then it completes, canceled or not
 		}
 	})
-	for _, r := range rs {
-		<-r.done
-	}
+	<-r.done
 }
 
 // start makes a request of MPI. It does not wait for it.

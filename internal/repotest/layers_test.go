@@ -9,11 +9,11 @@ import (
 // listed. A package imports only from lower layers.
 var layers = [][]string{
 	0:  {"fault", "flight", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn"},
-	1:  {"internal/cluster/store", "internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/netif", "internal/nvml", "internal/render", "hub", "tokenizer", "rendezvous", "monitor"},
+	1:  {"internal/cluster/store", "internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/render", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor", "internal/cluster"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
-	5:  {"nn", "checkpoint", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
+	5:  {"nn", "checkpoint", "collective/mpi", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
 	6:  {"internal/preflight", "parallel", "model", "internal/backend/xla"},
 	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
 	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
@@ -55,7 +55,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"train"},
-		to:   []string{"collective/shm", "collective/tcp"},
+		to:   []string{"collective/mpi", "collective/shm", "collective/tcp"},
 		why:  "the loop is given a collective.Group; internal/cli chooses its transport",
 	},
 	{
@@ -71,7 +71,7 @@ var bans = []ban{
 }
 
 // unsafeAllowed lists packages that may import unsafe.
-var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/pjrt", "tensor", "collective/shm", "flight"}
+var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/mpi", "internal/pjrt", "tensor", "collective/shm", "flight"}
 
 // environmentAllowed lists packages that may read the environment; launch passes it to workers.
 var environmentAllowed = []string{"rendezvous", "internal/cli", "internal/netns", "internal/pjrt", "cmd", "launch"}

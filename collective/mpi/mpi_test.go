@@ -1,0 +1,152 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"trireme/collective"
+	"trireme/collective/collectivetest"
+	"trireme/internal/mpi"
+	"trireme/rendezvous"
+)
+
+const rankVar = "TRIREME_MPITEST" // set in processes of mpirun
+
+// mpiruns are the programs under which the tests run, as Debian names them.
+var mpiruns = map[string][]string{
+	"Open MPI": {"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"},
+	"MPICH":    {"mpirun.mpich"},
+}
+
+// run runs tests of this package in n processes of an mpirun, and returns their output.
+func run(t *testing.T, mpirun string, n int, test string, env ...string) (string, error) {
+	t.Helper()
+	args := mpiruns[mpirun]
+	if _, err := exec.LookPath(args[0]); err != nil {
+		if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
+			t.Fatalf("%s is not installed", args[0])
+		}
+		t.Skipf("SKIPPED: %s is not installed (apt-get install openmpi-bin mpich)", args[0])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	args = append(args[:len(args):len(args)], "-n", fmt.Sprint(n), os.Args[0], "-test.run", "^"+test+"$", "-test.timeout", "2m")
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	c := exec.CommandContext(ctx, args[0], args[1:]...)
+	c.Env = append(os.Environ(), append(env, rankVar+"="+mpirun)...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.WaitDelay = 5 * time.Second
+	err := c.Run()
+	return out.String(), err
+}
+
+// TestSuite runs the suite of transports under each mpirun.
+func TestSuite(t *testing.T) {
+	for mpirun := range mpiruns {
+		t.Run(mpirun, func(t *testing.T) {
+			for _, n := range []int{2, 3, 5} {
+				out, err := run(t, mpirun, n, "TestRank")
+				if err != nil || strings.Count(out, "PASS") != n {
+					t.Errorf("%d ranks: %v\n%s", n, err, out)
+				}
+			}
+		})
+	}
+}
+
+// TestRank is one rank of the suite.
+func TestRank(t *testing.T) {
+	env, s := joined(t)
+	meetings := 0
+	meet := func() {
+		meetings++
+		if _, err := s.Await(context.Background(), fmt.Sprint("meeting ", meetings), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	collectivetest.RunRank(t, env.Rank, env.WorldSize, func(t *testing.T, cfg collective.Config) collective.World {
+		meet() // the last world may have closed later on another rank
+		w, err := Open(context.Background(), Config{Config: cfg, Rank: env.Rank, Size: env.WorldSize, OpenMPI: openMPI()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}, meet)
+	if err := mpi.Joined().Finalize(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func openMPI() bool { return os.Getenv("OMPI_COMM_WORLD_SIZE") != "" }
+
+// joined joins the store of a job that run started.
+func joined(t *testing.T) (rendezvous.Env, *rendezvous.Store) {
+	if os.Getenv(rankVar) == "" {
+		t.Skip("a rank of another test")
+	}
+	env, err := rendezvous.Read(os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env.Launcher != "mpirun" {
+		t.Fatalf("%+v is not a world of mpirun", env)
+	}
+	s, err := rendezvous.Join(context.Background(), env, rendezvous.Config{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return env, s
+}
+
+// TestWrongMPI: under the mpirun of another MPI, each process would be a world of one rank.
+func TestWrongMPI(t *testing.T) {
+	for mpirun := range mpiruns {
+		t.Run(mpirun, func(t *testing.T) {
+			out, err := run(t, mpirun, 2, "TestWrongRank")
+			if err != nil || strings.Count(out, "PASS") != 2 {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestWrongRank(t *testing.T) {
+	env, _ := joined(t)
+	_, err := Open(context.Background(), Config{Rank: env.Rank, Size: env.WorldSize, OpenMPI: !openMPI()})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("this is rank %d of 2, but MPI (", env.Rank)) || !strings.Contains(err.Error(), "process 0 of 1") {
+		t.Errorf("error %v", err)
+	}
+	t.Log(err)
+	if p := mpi.Joined(); p != nil {
+		if err := p.Finalize(10 * time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzControl(f *testing.F) {
+	b := make([]byte, maxControl)
+	encodeControl(b, msgFailure, 1, []byte("text"))
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := make([]byte, maxControl)
+		copy(m, b)
+		if kind, rank, content, ok := decodeControl(m, 3); ok {
+			again := make([]byte, maxControl)
+			encodeControl(again, kind, rank, content)
+			if rank > 2 || !bytes.Equal(again[:controlHeader+len(content)], m[:controlHeader+len(content)]) {
+				t.Errorf("%v became %d %d %v", m[:controlHeader], kind, rank, content)
+			}
+		}
+	})
+}
