@@ -90,9 +90,10 @@ type Config struct {
 	// group of that many neighbors, which backward all-gathers within the group (ZeRO++'s hpZ). The
 	// number must divide the size of the shard axis. Default true.
 	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
-	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
+	// Backend is the transport between ranks. One of auto | shm | tcp | mpi. auto is shared memory on
 	// one machine; on several, shared memory within each machine and TCP between them. tcp is TCP between
-	// all ranks. Default auto.
+	// all ranks. mpi needs ranks that mpirun started, one per process; it uses the networks of the MPI
+	// library (MPICH or Open MPI), without encryption. Default auto.
 	Backend Transport `yaml:"backend"`
 	// Interface is the network interface for data between hosts: its name, the start of its name, or an
 	// address of this host. With commas it names several, in NCCL's form: "^docker,lo" are those to

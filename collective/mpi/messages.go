@@ -73,7 +73,7 @@ func (m *messages) Write(to, conn int, b []byte) error {
 
 var errSegment = errors.New("a message of another group or version")
 
-// Read posts receives for as many segments as b has at least, so that none is left over.
+// Read posts receives for the fewest segments that b can have, so that none is left over.
 func (m *messages) Read(from, conn int, b []byte) error {
 	s, rank := &m.in[from][conn], m.ranks[from]
 	for {

@@ -26,7 +26,7 @@ type transport struct {
 	groups []*messages
 }
 
-// peer is what a rank has said about itself.
+// peer is the state of another rank.
 type peer struct {
 	once   sync.Once
 	closed chan struct{} // closed when it has closed its world

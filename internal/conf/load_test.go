@@ -112,7 +112,7 @@ func TestEnumerationOfStrings(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = conf.Load(config{"auto"}, conf.Text("x", "backend: smh"))
-	if err == nil || err.Error() != `x:1:10: backend: "smh" is not one of auto, shm, tcp, mpi. did you mean "shm"?` {
+	if err == nil || err.Error() != `x:1:10: backend: "smh" is not one of auto, shm, tcp. did you mean "shm"?` {
 		t.Error(err)
 	}
 }
