@@ -23,7 +23,8 @@ func Random(t *testing.T, layouts int, mk func(t *testing.T, hosts []int, direct
 		}
 		direct, conns := 1+rng.IntN(4), 1+rng.IntN(3)
 		t.Run(fmt.Sprint(hosts, direct, conns), func(t *testing.T) {
-			each(t, func(t *testing.T, _ int, _ collective.Config) []collective.World { return mk(t, hosts, direct, conns) }, n, collective.Config{}, func(r *rank) error {
+			worlds := func(t *testing.T, _ int, _ collective.Config) []collective.World { return mk(t, hosts, direct, conns) }
+			each(t, maker{worlds, meeting}, n, collective.Config{}, func(r *rank) error {
 				rng := rand.New(rand.NewPCG(uint64(seed), 2)) // the same on all ranks
 				for range 5 {
 					m := 1 << rng.IntN(18)

@@ -1,106 +1,127 @@
 package mpi
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"trireme/collective"
 	"trireme/internal/mpi"
 )
 
-// messages is a group. Each connection is a stream of segments, which are MPI messages: a header and up to
-// segmentBytes.
+// messages is a group. A message is a message of MPI: a header, the label and the body.
 type messages struct {
-	t     *transport
-	ranks []int
-	key   uint32 // of name and ranks
-	tag   int
-	in    [][2]inbound // by group rank and connection
-	out   [][2]outbound
+	t       *transport
+	id      int
+	ranks   []int
+	key     uint32 // of name and ranks
+	reached atomic.Uint64
+	in      [][streams]inbound // by group rank
+	out     [][streams]outbound
 }
 
 var _ collective.Messages = (*messages)(nil)
 
 const (
-	segmentHeader = 8 // length, key of the group
-	segmentBytes  = 256 << 10
-	window        = 4 // segments in progress per stream
+	stripes    = 1
+	streams    = 3 * stripes
+	headBytes  = 12 // lengths of label and body, key of the group
+	maxMessage = mpi.MaxBuffer
+	window     = 4 // sends in progress per stream
 )
 
 // outbound has the sends in progress, the oldest first.
 type outbound struct{ sends []*mpi.Request }
 
-// inbound has the receives in progress, in the order of their messages, and the rest of the last segment.
+// inbound has the receive in progress, if a Read has given it up or drain has posted it.
 type inbound struct {
-	posted []posted
-	buf    *mpi.Buffer // of rest
-	rest   []byte
-}
-
-type posted struct {
 	r   *mpi.Request
 	buf *mpi.Buffer
 }
 
-// Write returns when MPI has taken the last segments, before they are sent.
-func (m *messages) Write(to, conn int, b []byte) error {
-	s, rank := &m.out[to][conn], m.ranks[to]
-	for len(b) > 0 {
-		for len(s.sends) > 0 && isDone(s.sends[0]) {
-			s.sends = s.sends[1:]
+func (m *messages) Stripes() int { return stripes }
+
+func (m *messages) tag(stream int) int { return 1 + streams*m.id + stream }
+
+// Write returns when MPI has taken the message, before it is sent.
+func (m *messages) Write(to, stream int, label, b []byte) error {
+	s, rank := &m.out[to][stream], m.ranks[to]
+	s.trim()
+	if len(s.sends) == window {
+		if err := m.wait(s.sends[0], rank); err != nil {
+			return err
 		}
-		if len(s.sends) == window {
-			if err := m.wait(s.sends[0], rank); err != nil {
-				return err
-			}
-		}
-		if f := m.t.failure.Get(); f != nil {
-			return f
-		}
-		n := min(len(b), segmentBytes)
-		buf := mpi.NewBuffer(segmentHeader + n)
-		binary.LittleEndian.PutUint32(buf.B, uint32(n))
-		binary.LittleEndian.PutUint32(buf.B[4:], m.key)
-		copy(buf.B[segmentHeader:], b)
-		s.sends = append(s.sends, m.t.comm.Send(buf, rank, m.tag+conn))
-		b = b[n:]
 	}
+	if f := m.t.failure.Get(); f != nil {
+		return f
+	}
+	n := headBytes + len(label) + len(b)
+	if n > maxMessage {
+		return fmt.Errorf("collective/mpi: a message of %d bytes, the limit is %d", n, maxMessage)
+	}
+	buf := mpi.NewBuffer(n)
+	binary.LittleEndian.PutUint32(buf.B, uint32(len(label)))
+	binary.LittleEndian.PutUint32(buf.B[4:], uint32(len(b)))
+	binary.LittleEndian.PutUint32(buf.B[8:], m.key)
+	copy(buf.B[headBytes+copy(buf.B[headBytes:], label):], b)
+	s.sends = append(s.sends, m.t.comm.Send(buf, rank, m.tag(stream)))
 	return nil
 }
 
-var errSegment = errors.New("a message of another group or version")
-
-// Read posts receives for the fewest segments that b can have, so that none is left over.
-func (m *messages) Read(from, conn int, b []byte) error {
-	s, rank := &m.in[from][conn], m.ranks[from]
-	for {
-		n := copy(b, s.rest)
-		b, s.rest = b[n:], s.rest[n:]
-		if len(s.rest) == 0 && s.buf != nil {
-			s.buf.Free()
-			s.buf = nil
-		}
-		if len(b) == 0 {
-			return nil
-		}
-		for len(s.posted) < min(window, (len(b)+segmentBytes-1)/segmentBytes) {
-			m.post(s, rank, conn)
-		}
-		first := s.posted[0]
-		if err := m.wait(first.r, rank); err != nil {
-			return err
-		}
-		s.posted = s.posted[1:]
-		s.buf = first.buf
-		size := binary.LittleEndian.Uint32(s.buf.B)
-		if size == 0 || size > segmentBytes || binary.LittleEndian.Uint32(s.buf.B[4:]) != m.key {
-			return errSegment
-		}
-		s.rest = s.buf.B[segmentHeader:][:size]
+// trim forgets sends that are done.
+func (s *outbound) trim() {
+	for len(s.sends) > 0 && isDone(s.sends[0]) {
+		s.sends = s.sends[1:]
 	}
+}
+
+func (m *messages) Read(from, stream int, label, b []byte) (int, error) {
+	s, rank := &m.in[from][stream], m.ranks[from]
+	if f := m.t.failure.Get(); f != nil {
+		return 0, f
+	}
+	m.post(s, rank, stream, headBytes+len(label)+len(b))
+	if err := m.wait(s.r, rank); err != nil {
+		return 0, err
+	}
+	defer s.free()
+	body, err := m.open(s.buf.B, label)
+	if err != nil || len(body) > len(b) {
+		return 0, errors.Join(err, errMessage)
+	}
+	return copy(b, body), nil
+}
+
+var errMessage = errors.New("a message of another operation or group")
+
+// open returns the body of a message, which must have the label.
+func (m *messages) open(message, label []byte) ([]byte, error) {
+	labelSize, size := uint64(binary.LittleEndian.Uint32(message)), uint64(binary.LittleEndian.Uint32(message[4:]))
+	rest := message[headBytes:]
+	if labelSize != uint64(len(label)) || size > uint64(len(rest)-len(label)) ||
+		binary.LittleEndian.Uint32(message[8:]) != m.key || !bytes.Equal(rest[:len(label)], label) {
+		return nil, errMessage
+	}
+	return rest[len(label):][:size], nil
+}
+
+// post starts to receive a message of up to n bytes.
+func (m *messages) post(s *inbound, rank, stream, n int) {
+	s.buf = mpi.NewBuffer(n)
+	s.r = m.t.comm.Recv(s.buf, rank, m.tag(stream), false)
+}
+
+// free forgets a receive that is done. MPI may still use the buffer of one that failed.
+func (s *inbound) free() {
+	if s.r.Err() == nil {
+		s.buf.Free()
+	}
+	*s = inbound{}
 }
 
 func isDone(r *mpi.Request) bool {
@@ -141,16 +162,10 @@ func (m *messages) wait(r *mpi.Request, rank int) error {
 	}
 }
 
-// Arrived also counts receives that are done.
-func (m *messages) Arrived(from, conn int) bool {
-	s := &m.in[from][conn]
-	if len(s.rest) > 0 {
-		return true
-	}
-	if len(s.posted) > 0 {
-		return isDone(s.posted[0].r)
-	}
-	return m.t.comm.Arrived(m.ranks[from], m.tag+conn)
+func (m *messages) Reached(seq uint64) { m.reached.Store(seq + 1) }
+
+func (m *messages) Joined(rank int, seq uint64) bool {
+	return m.ranks[rank] == m.t.p.Rank || m.t.ask(m.ranks[rank], m.id, seq)
 }
 
 // drain receives and discards what has arrived, and reports whether sends are in progress.
@@ -159,43 +174,29 @@ func (m *messages) drain() (sending bool) {
 		if rank == m.t.p.Rank {
 			continue
 		}
-		for c := range 2 {
-			in, out := &m.in[i][c], &m.out[i][c]
-			for len(in.posted) > 0 && isDone(in.posted[0].r) && in.posted[0].r.Err() == nil {
-				in.posted[0].buf.Free()
-				in.posted = in.posted[1:]
+		for stream := range streams {
+			in, out := &m.in[i][stream], &m.out[i][stream]
+			if in.r != nil && isDone(in.r) {
+				in.free()
 			}
-			if len(in.posted) == 0 {
-				m.post(in, rank, c)
+			if in.r == nil {
+				m.post(in, rank, stream, maxMessage)
 			}
-			for len(out.sends) > 0 && isDone(out.sends[0]) {
-				out.sends = out.sends[1:]
-			}
+			out.trim()
 			sending = sending || len(out.sends) > 0
 		}
 	}
 	return sending
 }
 
-func (m *messages) post(s *inbound, rank, conn int) {
-	buf := mpi.NewBuffer(segmentHeader + segmentBytes)
-	s.posted = append(s.posted, posted{m.t.comm.Recv(buf, rank, m.tag+conn, false), buf})
-}
-
-// free cancels receives and frees their buffers. MPI may still use that of a failed request.
+// free cancels receives and frees their buffers.
 func (m *messages) free() {
-	for i := range m.ranks {
-		for c := range 2 {
-			s := &m.in[i][c]
-			for _, p := range s.posted {
-				if m.t.p.Cancel(p.r); p.r.Err() == nil {
-					p.buf.Free()
-				}
+	for i := range m.in {
+		for stream := range streams {
+			if s := &m.in[i][stream]; s.r != nil {
+				m.t.p.Cancel(s.r)
+				s.free()
 			}
-			if s.buf != nil {
-				s.buf.Free()
-			}
-			*s = inbound{}
 		}
 	}
 }

@@ -150,3 +150,18 @@ func FuzzControl(f *testing.F) {
 		}
 	})
 }
+
+func FuzzOpen(f *testing.F) {
+	label := []byte("label of 8 bytes")
+	message := append([]byte{byte(len(label)), 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0}, append(label, "abc"...)...)
+	f.Add(message)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < headBytes+len(label) {
+			return // shorter than the buffer of a receive
+		}
+		body, err := (&messages{key: 7}).open(b, label)
+		if err == nil && (!bytes.Equal(b[headBytes:][:len(label)], label) || len(body) > len(b)-headBytes-len(label)) {
+			t.Errorf("%v gave %v", b, body)
+		}
+	})
+}

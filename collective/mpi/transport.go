@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +24,10 @@ type transport struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
 
-	mu     sync.Mutex
-	groups []*messages
+	mu      sync.Mutex
+	groups  map[int]*messages
+	asked   uint32               // number of questions
+	answers map[uint32]chan bool // by question
 }
 
 // peer is the state of another rank.
@@ -34,14 +38,15 @@ type peer struct {
 
 var _ collective.Transport = (*transport)(nil)
 
-// Tags: controlTag for control messages; group g has 1+2g for its operations and 2+2g for Send and Recv.
+// Tags: controlTag for control messages, then the streams of each group.
 const (
 	controlTag = 0
-	maxGroups  = 16000 // MPI ensures tags up to 32767
+	maxGroups  = 32767/streams - 1 // MPI ensures tags up to 32767
 )
 
 func newTransport(p *mpi.Process, c *mpi.Comm, cfg Config) *transport {
-	t := &transport{p: p, comm: c, timeout: cfg.Timeout, failure: collective.NewFailureOnce(), peers: make([]peer, cfg.Size), stop: make(chan struct{})}
+	t := &transport{p: p, comm: c, timeout: cfg.Timeout, failure: collective.NewFailureOnce(), peers: make([]peer, cfg.Size), stop: make(chan struct{}),
+		groups: map[int]*messages{}, answers: map[uint32]chan bool{}}
 	for r := range t.peers {
 		t.peers[r].closed = make(chan struct{})
 	}
@@ -63,23 +68,25 @@ func (t *transport) Closed(rank int) bool {
 }
 
 // Join exchanges nothing: every message carries the group's key.
-func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
+func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Links, error) {
 	if id >= maxGroups {
-		return nil, nil, fmt.Errorf("collective/mpi: more than %d groups", maxGroups)
+		return collective.Links{}, fmt.Errorf("collective/mpi: more than %d groups", maxGroups)
 	}
 	f := fnv.New32a()
 	fmt.Fprint(f, name, ranks)
-	m := &messages{t: t, ranks: ranks, key: f.Sum32(), tag: 1 + 2*id, in: make([][2]inbound, len(ranks)), out: make([][2]outbound, len(ranks))}
+	m := &messages{t: t, id: id, ranks: ranks, key: f.Sum32(), in: make([][streams]inbound, len(ranks)), out: make([][streams]outbound, len(ranks))}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.groups = append(t.groups, m)
-	return nil, m, nil
+	t.groups[id] = m
+	return collective.Links{Messages: m}, nil
 }
 
 // A control message is a kind, the sender's rank, the length of the content in two bytes, and the content.
 const (
 	msgFailure = 1 + iota // collective.Failure
 	msgBye                // the sender has closed its world
+	msgAsk                // whether the receiver has reached an operation: question, group, sequence number
+	msgAnswer             // question, 1 or 0
 
 	controlHeader = 7
 	maxControl    = controlHeader + 2048
@@ -95,7 +102,7 @@ func encodeControl(to []byte, kind byte, rank int, b []byte) {
 func decodeControl(m []byte, size int) (kind byte, rank int, b []byte, ok bool) {
 	kind, rank = m[0], int(binary.LittleEndian.Uint32(m[1:]))
 	n := int(binary.LittleEndian.Uint16(m[5:]))
-	if kind < msgFailure || kind > msgBye || rank >= size || n > len(m)-controlHeader {
+	if kind < msgFailure || kind > msgAnswer || rank >= size || n > len(m)-controlHeader {
 		return 0, 0, nil, false
 	}
 	return kind, rank, m[controlHeader:][:n], true
@@ -128,6 +135,10 @@ func (t *transport) readControl() {
 				}
 			case msgBye:
 				t.peers[rank].once.Do(func() { close(t.peers[rank].closed) })
+			case msgAsk:
+				t.answer(rank, b)
+			case msgAnswer:
+				t.answered(b)
 			}
 		}
 		buf.Free()
@@ -144,11 +155,15 @@ func (t *transport) control(kind byte, b []byte) {
 		if r == t.p.Rank || t.Closed(r) {
 			continue
 		}
-		buf := mpi.NewBuffer(maxControl)
-		encodeControl(buf.B, kind, t.p.Rank, b)
-		sent = append(sent, t.comm.Send(buf, r, controlTag))
+		sent = append(sent, t.tell(r, kind, b))
 	}
 	waitAll(sent, controlWait)
+}
+
+func (t *transport) tell(rank int, kind byte, b []byte) *mpi.Request {
+	buf := mpi.NewBuffer(maxControl)
+	encodeControl(buf.B, kind, t.p.Rank, b)
+	return t.comm.Send(buf, rank, controlTag)
 }
 
 // waitAll waits for requests up to d.
@@ -164,6 +179,63 @@ func waitAll(rs []*mpi.Request, d time.Duration) {
 	}
 }
 
+// askTime limits the wait for an answer.
+const askTime = 300 * time.Millisecond
+
+// ask asks a rank whether it has reached an operation of a group.
+func (t *transport) ask(rank, group int, seq uint64) bool {
+	if t.Closed(rank) {
+		return false
+	}
+	answer := make(chan bool, 1)
+	t.mu.Lock()
+	n := t.asked
+	t.asked++
+	t.answers[n] = answer
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		delete(t.answers, n)
+		t.mu.Unlock()
+	}()
+	b := binary.LittleEndian.AppendUint32(nil, n)
+	b = binary.LittleEndian.AppendUint32(b, uint32(group))
+	t.tell(rank, msgAsk, binary.LittleEndian.AppendUint64(b, seq))
+	select {
+	case joined := <-answer:
+		return joined
+	case <-time.After(askTime):
+		return false
+	}
+}
+
+func (t *transport) answer(rank int, b []byte) {
+	if len(b) != 16 || rank == t.p.Rank {
+		return
+	}
+	t.mu.Lock()
+	m := t.groups[int(binary.LittleEndian.Uint32(b[4:]))]
+	t.mu.Unlock()
+	joined := byte(0)
+	if m != nil && m.reached.Load() > binary.LittleEndian.Uint64(b[8:]) {
+		joined = 1
+	}
+	t.tell(rank, msgAnswer, append(b[:4:4], joined))
+}
+
+func (t *transport) answered(b []byte) {
+	if len(b) != 5 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := binary.LittleEndian.Uint32(b)
+	if c := t.answers[n]; c != nil {
+		c <- b[4] == 1
+		delete(t.answers, n)
+	}
+}
+
 // SendFailure sends f to all ranks.
 func (t *transport) SendFailure(f *collective.Failure) { t.control(msgFailure, f.Encode()) }
 
@@ -172,7 +244,7 @@ func (t *transport) SendFailure(f *collective.Failure) { t.control(msgFailure, f
 // world delay it by closedWait, or controlWait if they have not received everything.
 func (t *transport) Close() error {
 	t.mu.Lock()
-	groups := t.groups
+	groups := slices.Collect(maps.Values(t.groups))
 	t.mu.Unlock()
 	began := time.Now()
 	said := false

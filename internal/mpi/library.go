@@ -25,7 +25,7 @@ type library struct {
 }
 
 var functions = []string{"MPI_Init_thread", "MPI_Initialized", "MPI_Finalize", "MPI_Get_library_version", "MPI_Comm_rank", "MPI_Comm_size",
-	"MPI_Comm_set_errhandler", "MPI_Comm_idup", "MPI_Isend", "MPI_Irecv", "MPI_Testsome", "MPI_Iprobe", "MPI_Cancel", "MPI_Error_string"}
+	"MPI_Comm_set_errhandler", "MPI_Comm_idup", "MPI_Isend", "MPI_Irecv", "MPI_Testsome", "MPI_Cancel", "MPI_Error_string"}
 
 // files returns the names of libraries in the order in which they are tried. Loading the MPI of another
 // mpirun would make a world of one rank.

@@ -16,7 +16,7 @@ type Buffer struct {
 // The sizes of the memory of buffers: for short messages, and for segments of long ones.
 const (
 	shortBuffer = 8 << 10
-	MaxBuffer   = 256<<10 + 64
+	MaxBuffer   = 256<<10 + 128
 )
 
 // pool has memory that no request uses. It never shrinks: its size is that of the messages that were in

@@ -74,18 +74,6 @@ func (c *Comm) Recv(b *Buffer, from, tag int, background bool) *Request {
 	return r
 }
 
-// Arrived reports whether a message has arrived that no receive has taken.
-func (c *Comm) Arrived(from, tag int) bool {
-	var flag int32
-	var err error
-	c.p.do(func() {
-		if c.p.err == nil {
-			err = c.p.lib.call("MPI_Iprobe", uintptr(from), uintptr(tag), c.h, uintptr(unsafe.Pointer(&flag)), c.p.lib.statusesIgnore)
-		}
-	})
-	return err == nil && flag != 0
-}
-
 // Cancel cancels a receive unless it is done, and waits until it is.
 func (p *Process) Cancel(r *Request) {
 	p.do(func() {
