@@ -155,12 +155,12 @@ func (t *transport) control(kind byte, b []byte) {
 		if r == t.p.Rank || t.Closed(r) {
 			continue
 		}
-		sent = append(sent, t.tell(r, kind, b))
+		sent = append(sent, t.sendControl(r, kind, b))
 	}
 	waitAll(sent, controlWait)
 }
 
-func (t *transport) tell(rank int, kind byte, b []byte) *mpi.Request {
+func (t *transport) sendControl(rank int, kind byte, b []byte) *mpi.Request {
 	buf := mpi.NewBuffer(maxControl)
 	encodeControl(buf.B, kind, t.p.Rank, b)
 	return t.comm.Send(buf, rank, controlTag)
@@ -200,7 +200,7 @@ func (t *transport) ask(rank, group int, seq uint64) bool {
 	}()
 	b := binary.LittleEndian.AppendUint32(nil, n)
 	b = binary.LittleEndian.AppendUint32(b, uint32(group))
-	t.tell(rank, msgAsk, binary.LittleEndian.AppendUint64(b, seq))
+	t.sendControl(rank, msgAsk, binary.LittleEndian.AppendUint64(b, seq))
 	select {
 	case joined := <-answer:
 		return joined
@@ -220,7 +220,7 @@ func (t *transport) answer(rank int, b []byte) {
 	if m != nil && m.reached.Load() > binary.LittleEndian.Uint64(b[8:]) {
 		joined = 1
 	}
-	t.tell(rank, msgAnswer, append(b[:4:4], joined))
+	t.sendControl(rank, msgAnswer, append(b[:4:4], joined))
 }
 
 func (t *transport) answered(b []byte) {
