@@ -55,7 +55,7 @@ func (e *ending) judge() verdict {
 		}
 	}
 	if e.Stop == nil && f == nil && ended {
-		text = "workers were stopped for a failure that no host reported"
+		f = &launch.Failure{Rank: -1, Ranks: e.Size, Code: launch.CodePeerLost, Why: "the workers were ended for a failure that no host reported"}
 	}
 	switch {
 	case text != "":
