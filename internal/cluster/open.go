@@ -68,6 +68,9 @@ func (c *Config) key(purpose string) ([]byte, secureconn.Mode, error) {
 	return key, mode, err
 }
 
+// portTimeout is the time for which a port may still belong to the launcher of an earlier job.
+const portTimeout = 3 * time.Second
+
 // serve starts the server of an endpoint of this host. served is the address that it listens on.
 func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config) (server *natsstore.Server, served string, err error) {
 	for _, i := range c.servable(ctx, s) {
@@ -78,12 +81,16 @@ func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config) (serv
 		if served, err = s.listen(ctx, host, c.LocalAddr); err != nil {
 			return nil, "", err
 		}
-		server, err = natsstore.Serve(ctx, cfg, i, net.JoinHostPort(served, port))
-		if err == nil {
-			return server, served, nil
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) || c.NodeRank != nil {
-			return nil, "", err
+		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			server, err = natsstore.Serve(ctx, cfg, i, net.JoinHostPort(served, port))
+			if err == nil {
+				return server, served, nil
+			}
+			if used := errors.Is(err, syscall.EADDRINUSE); used && c.NodeRank == nil {
+				break
+			} else if !used || time.Since(began) > portTimeout || ctx.Err() != nil {
+				return nil, "", err
+			}
 		}
 	}
 	return nil, "", nil // another launcher of this host serves, or another host
