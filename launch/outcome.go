@@ -28,7 +28,7 @@ func (a *attempt) outcome(w *worker) (int, bool) {
 }
 
 // firstFailed returns the worker that failed first, ignoring those with CodePeerLost; or rank 0 if it failed
-// with the same code, because its output was shown.
+// with the same code, if only its output was shown.
 func (a *attempt) firstFailed() *worker {
 	var first *worker
 	for _, w := range a.failed {
@@ -37,7 +37,7 @@ func (a *attempt) firstFailed() *worker {
 			first = w
 		case code == CodePeerLost:
 		default:
-			if c, _ := a.outcome(first); c == CodePeerLost || w.rank == 0 && c == code && code < 128 {
+			if c, _ := a.outcome(first); c == CodePeerLost || w.rank == 0 && !a.cfg.Output.All && c == code && code < 128 {
 				first = w
 			}
 		}
