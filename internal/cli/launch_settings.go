@@ -64,6 +64,9 @@ func (f *launchFlags) settings(c *cobra.Command, args []string) (*launchSettings
 	base, notes := s.program.environment(s.cluster.Workers.Nproc)
 	s.notes = append(s.notes, notes...)
 	s.cluster.Workers.Env = append(base, env...)
+	if s.hosts != nil { // the launcher of each host has its own
+		return s, nil
+	}
 	if err := s.cluster.Validate(); err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}

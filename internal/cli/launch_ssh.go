@@ -29,6 +29,7 @@ import (
 // remoteJob is the message of a launcher to the launcher of another host, one line on its standard input. Lines
 // with the numbers of signals follow. The other launcher stops its workers when the input ends.
 type remoteJob struct {
+	Host   string            `json:"host"` // its name in the hostfile
 	Dir    string            `json:"dir"`
 	Args   []string          `json:"args"` // of trireme launch
 	Env    map[string]string `json:"env"`
@@ -110,9 +111,13 @@ func (s *launchSettings) awaitHosts(ctx context.Context, hosts int, local bool, 
 		}
 	}
 	stopped := false
+	var late <-chan time.Time
 	for range hosts {
 	wait:
 		select {
+		case <-late:
+			stop()
+			goto wait
 		case sig := <-signals:
 			for _, in := range inputs {
 				in.send(sig.(syscall.Signal))
@@ -130,9 +135,13 @@ func (s *launchSettings) awaitHosts(ctx context.Context, hosts int, local bool, 
 			if first == nil {
 				first = err
 			}
-			if elastic := s.cluster.MinHosts < s.cluster.MaxHosts; !stopped && !elastic && end.lost() {
+			switch elastic := s.cluster.MinHosts < s.cluster.MaxHosts; {
+			case stopped || elastic:
+			case end.lost():
 				stopped = true
 				stop()
+			default: // the others end too, unless this one has not joined
+				stopped, late = true, time.After(leaveTime)
 			}
 		}
 	}
@@ -141,6 +150,9 @@ func (s *launchSettings) awaitHosts(ctx context.Context, hosts int, local bool, 
 	}
 	return first
 }
+
+// leaveTime is the time for the other launchers to end after one has ended with an error.
+const leaveTime = 3 * time.Second
 
 // lost reports whether ssh failed or the connection broke. ssh has code 255 then.
 func (e sshEnd) lost() bool { return e.err != nil || e.code == 255 || e.code == 126 || e.code == 127 }
@@ -241,7 +253,7 @@ func (s *launchSettings) remoteJobs(c *cobra.Command, address string) ([]remoteJ
 		if h.Devices != nil {
 			env["CUDA_VISIBLE_DEVICES"] = joinInts(h.Devices)
 		}
-		jobs = append(jobs, remoteJob{Dir: dir, Args: append(append(args, "--"), c.Flags().Args()...), Env: env, Secret: secret})
+		jobs = append(jobs, remoteJob{Host: h.Name, Dir: dir, Args: append(append(args, "--"), c.Flags().Args()...), Env: env, Secret: secret})
 	}
 	return jobs, nil
 }
@@ -437,6 +449,12 @@ func (*launchSettings) runJob(ctx context.Context, job remoteJob, c *cobra.Comma
 	for _, n := range s.notes {
 		fmt.Fprintf(stderr, "note: %s\n", n)
 	}
-	s.cluster.Workers.Signals = signals
-	return s.runHere(ctx, stdout, stderr)
+	s.cluster.Workers.Signals, s.cluster.Name = signals, job.Host
+	err = s.runHere(ctx, stdout, stderr)
+	var exit *Exit
+	var failure *launch.Failure
+	if errors.As(err, &exit) && errors.As(err, &failure) && failure.Host != "" && failure.Host != job.Host {
+		return &Exit{Code: exit.Code} // the launcher of that host says it, on the same terminal
+	}
+	return err
 }
