@@ -32,7 +32,7 @@ type group struct {
 
 var _ Group = (*group)(nil)
 
-func newGroup(w *world, name string, ranks []int, me int, l Links) *group {
+func newGroup(w *world, id int, name string, ranks []int, me int, l Links) *group {
 	n := len(ranks)
 	g := &group{w: w, name: name, ranks: ranks, mem: l.Memory, msg: l.Messages, hosts: l.Hosts, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*n)}
 	if g.hosts == nil {
@@ -50,7 +50,7 @@ func newGroup(w *world, name string, ranks []int, me int, l Links) *group {
 		}
 	}
 	if w.cfg.Recorder != nil {
-		g.recorded = w.cfg.Recorder(w.rank).Group(g.key, name, ranks)
+		g.recorded = w.cfg.Recorder(w.rank).Group(hash(fmt.Sprint(id, name, ranks)), name, ranks)
 	}
 	return g
 }

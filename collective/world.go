@@ -62,7 +62,7 @@ func (w *world) Group(name string, ranks []int) (Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("collective: group %s: %w", name, err)
 	}
-	g := newGroup(w, name, slices.Clone(ranks), me, links)
+	g := newGroup(w, id, name, slices.Clone(ranks), me, links)
 	w.mu.Lock()
 	w.groups = append(w.groups, g)
 	w.mu.Unlock()

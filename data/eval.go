@@ -1,6 +1,10 @@
 package data
 
-import "iter"
+import (
+	"iter"
+
+	"trireme/flight"
+)
 
 // EvalBatches yields one rank's share of a dataset once, in order. Groups of MicroBatchSize rows,
 // or of rows up to MicroBatchTokens, go to the ranks round-robin. All ranks yield the same
@@ -19,8 +23,8 @@ func EvalBatches(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 			m.reset()
 			for r := range cfg.Ranks {
 				end := cfg.group(d, first)
-				for i := first; i < end && r == cfg.Rank; i++ {
-					if err := m.add(d, i, int64(i), &row, &cfg); err != nil {
+				if r == cfg.Rank {
+					if err := m.addRows(d, first, end, &row, &cfg); err != nil {
 						yield(nil, err)
 						return
 					}
@@ -35,6 +39,19 @@ func EvalBatches(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 			}
 		}
 	}
+}
+
+// addRows adds the rows [first, end) of an evaluation.
+func (m *MicroBatch) addRows(d Dataset, first, end int, row *Row, cfg *LoaderConfig) error {
+	if cfg.Recorder != nil && first < end {
+		defer cfg.Recorder.Leave(cfg.Recorder.Enter(flight.Loading, d.Where(first)))
+	}
+	for i := first; i < end; i++ {
+		if err := m.add(d, i, int64(i), row, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // group returns the end of the micro-batch that starts at row first.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"trireme/fault"
+	"trireme/flight"
 )
 
 // LoaderConfig configures how a dataset becomes micro-batches.
@@ -34,6 +37,8 @@ type LoaderConfig struct {
 	// Masking masks tokens of rows without labels of their own; nil masks none.
 	Masking  *Masking
 	Prefetch int // steps prefetched beside the one being built; 0 is 2
+	// Recorder records which row Next waits for; nil records nothing.
+	Recorder *flight.Recorder
 }
 
 // rows returns the number of rows in a step.
@@ -127,11 +132,12 @@ type Loader struct {
 	at    State    // after the last batch of Next
 	inUse *Batch
 
-	ready  chan *Batch
-	free   chan *Batch
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-	err    error // of the goroutine; valid when ready is closed
+	reading atomic.Int64 // row that the goroutine reads
+	ready   chan *Batch
+	free    chan *Batch
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	err     error // of the goroutine; valid when ready is closed
 }
 
 // NewLoader returns a loader at the first step. Close does not close the dataset.
@@ -220,14 +226,33 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	}
 	select {
 	case b, ok := <-l.ready:
-		if !ok {
-			return nil, l.err
-		}
-		l.inUse, l.at = b, b.at
-		return b, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("data: next batch: %w", context.Cause(ctx))
+		return l.take(b, ok)
+	default:
 	}
+	defer l.cfg.Recorder.Leave(l.cfg.Recorder.Enter(flight.Loading, l.set.Where(int(l.reading.Load()))))
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case b, ok := <-l.ready:
+			return l.take(b, ok)
+		case <-look.C:
+			l.cfg.Recorder.Detail(l.set.Where(int(l.reading.Load())))
+		case <-ctx.Done():
+			return nil, fmt.Errorf("data: next batch: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// lookEvery is the time after which Next, while it waits, records the row that is being read.
+const lookEvery = 500 * time.Millisecond
+
+func (l *Loader) take(b *Batch, ok bool) (*Batch, error) {
+	if !ok {
+		return nil, l.err
+	}
+	l.inUse, l.at = b, b.at
+	return b, nil
 }
 
 // Close stops the goroutine and waits for it.
@@ -313,6 +338,7 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 		mb.reset()
 		if m := a*l.cfg.Ranks + l.cfg.Rank; m < len(micros) {
 			for _, i := range micros[m] {
+				l.reading.Store(int64(l.seq.Index(int(i))))
 				if err := mb.add(l.set, l.seq.Index(int(i)), first+int64(i), row, &l.cfg); err != nil {
 					return err
 				}

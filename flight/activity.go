@@ -56,8 +56,17 @@ func (r *Recorder) Enter(a Activity, detail string) (outer int) {
 	outer = r.depth
 	r.depth++
 	r.setLevel(outer, a, detail)
+	if r.onEnter != nil {
+		r.onEnter(a, detail)
+	}
 	return outer
 }
+
+// OnEnter sets a function that Enter and Unit call after they have recorded an activity: a fault point for tests.
+func (r *Recorder) OnEnter(f func(a Activity, detail string)) { r.onEnter = f }
+
+// tail returns the end of a long detail: the file of a path.
+func tail(detail string) string { return detail[max(0, len(detail)-detailBytes):] }
 
 // Leave ends the activities since Enter returned outer.
 func (r *Recorder) Leave(outer int) {
@@ -65,7 +74,7 @@ func (r *Recorder) Leave(outer int) {
 		return
 	}
 	r.depth = outer
-	r.w.set(wDepth, uint64(min(outer, maxDepth)))
+	r.words().set(wDepth, uint64(min(outer, maxDepth)))
 	r.Tick()
 }
 
@@ -75,12 +84,12 @@ func (r *Recorder) Detail(detail string) {
 		return
 	}
 	at := r.level(r.depth - 1)
-	if old := r.w.string(at+lDetail, detailBytes); old == detail {
+	if detail = tail(detail); r.words().string(at+lDetail, detailBytes) == detail {
 		return
 	}
-	r.w.add(wActivities, 1)
-	r.w.setString(at+lDetail, detailBytes, detail)
-	r.w.add(wActivities, 1)
+	r.words().add(wActivities, 1)
+	r.words().setString(at+lDetail, detailBytes, detail)
+	r.words().add(wActivities, 1)
 	r.Tick()
 }
 
@@ -91,7 +100,7 @@ func (r *Recorder) Unit(a Activity, name string) {
 		return
 	}
 	if n := r.depth; n > 0 && n <= maxDepth {
-		switch Activity(r.w.get(r.level(n-1) + lKind)) {
+		switch Activity(r.words().get(r.level(n-1) + lKind)) {
 		case Forward, Backward, Updating:
 			r.depth--
 		}
@@ -105,12 +114,12 @@ func (r *Recorder) setLevel(i int, a Activity, detail string) {
 	now := uint64(time.Now().UnixNano())
 	if i < maxDepth {
 		at := r.level(i)
-		r.w.add(wActivities, 1)
-		r.w.set(at+lKind, uint64(a))
-		r.w.set(at+lSince, now)
-		r.w.setString(at+lDetail, detailBytes, detail)
-		r.w.set(wDepth, uint64(i+1))
-		r.w.add(wActivities, 1)
+		r.words().add(wActivities, 1)
+		r.words().set(at+lKind, uint64(a))
+		r.words().set(at+lSince, now)
+		r.words().setString(at+lDetail, detailBytes, tail(detail))
+		r.words().set(wDepth, uint64(i+1))
+		r.words().add(wActivities, 1)
 	}
 	r.tick(now)
 }

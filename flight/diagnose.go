@@ -42,6 +42,7 @@ type Report struct {
 	Rank    int    // at fault; -1: none
 	Ranks   []int  // all that are late
 	Op      string // the collective
+	InStore bool   // Op is a wait in the store, which has no limit
 	Waiting int    // number of ranks that wait
 	Waited  time.Duration
 	Text    string // one paragraph; "" for Progress
@@ -254,10 +255,7 @@ func late(ranks []Rank, waits map[int]*wait, w *wait, limit time.Duration) Repor
 		}
 	}
 	k := &ranks[first]
-	p := Report{Rank: first, Ranks: roots, Op: w.op.String(), Waiting: len(waits), Waited: w.waited}
-	if len(waits) == 0 || p.Waited < 0 {
-		return p
-	}
+	p := Report{Rank: first, Ranks: roots, Op: w.op.String(), InStore: w.op.Kind == StoreGather, Waiting: len(waits), Waited: w.waited}
 	name := fmt.Sprintf("rank %d", first)
 	if k.State != nil {
 		name = k.Name()
@@ -276,7 +274,7 @@ func late(ranks []Rank, waits map[int]*wait, w *wait, limit time.Duration) Repor
 		p.Verdict = Lost
 		p.Text = fmt.Sprintf("%s %s; %s in %s", name, k.Gone, count(p.Waiting), ranks[w.rank].opText(w.op))
 		if k.State != nil {
-			p.Text += fmt.Sprintf(". rank %d %s when it was last seen", first, past(k.Activity()))
+			p.Text += ". " + k.LastSeen()
 		}
 	case w.op.Kind != StoreGather && w.waited >= limit && k.rankStall() >= k.allowed(limit):
 		p.Verdict = Hung

@@ -16,8 +16,8 @@ func identity(rank, size int) Identity {
 // A state in a file reads as it was recorded, also while the rank writes.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", FileName(5))
-	r, err := Create(path, identity(5, 8))
-	if err != nil {
+	r := New(identity(5, 8))
+	if err := r.Attach(path); err != nil {
 		t.Fatal(err)
 	}
 	g := r.Group(77, "shard", []int{1, 3, 5, 7})
@@ -183,7 +183,7 @@ func FuzzParse(f *testing.F) {
 	g.Begin(Op{Seq: 1, Kind: "all_gather", Peer: -1}).End()
 	r.Enter(Saving, "step-4")
 	f.Add(r.Snapshot(8))
-	f.Add(r.w.bytes())
+	f.Add(r.words().bytes())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Parse(b)

@@ -1,11 +1,8 @@
 package flight
 
-import (
-	"sync/atomic"
-	"unsafe"
-)
+import "sync/atomic"
 
-// A state is words of 64 bits, little-endian: the head, then groups, then a ring of operations. A Snapshot has
+// A state is words of 64 bits, little-endian as the processors of this program: the head, then groups, then a ring of operations. A Snapshot has
 // the same form with fewer groups and operations.
 const (
 	magic   = 0x31544c4654495254 // TRITFLT1
@@ -142,9 +139,4 @@ func (w words) bytes() []byte {
 		}
 	}
 	return b
-}
-
-// wordsOf returns mapped memory as words. The platforms of this program are little-endian.
-func wordsOf(mem []byte) words {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/8)
 }

@@ -2,6 +2,7 @@ package flight
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,10 +17,11 @@ type Identity struct {
 // Recorder is the state of one rank. Operations of different groups, Tick and Snapshot may be concurrent. The
 // activities have one writer: the goroutine that trains.
 type Recorder struct {
-	w     words
-	mu    sync.Mutex
-	depth int // of activities; may exceed maxDepth
-	beat  struct {
+	p       atomic.Pointer[[maxWords]uint64]
+	mu      sync.Mutex
+	depth   int // of activities; may exceed maxDepth
+	onEnter func(a Activity, detail string)
+	beat    struct {
 		cpu time.Duration
 		at  time.Time
 	}
@@ -27,13 +29,9 @@ type Recorder struct {
 
 // New returns a Recorder in memory.
 func New(id Identity) *Recorder {
-	r := &Recorder{w: make(words, maxWords)}
-	r.begin(id)
-	return r
-}
-
-func (r *Recorder) begin(id Identity) {
-	w, now := r.w, uint64(time.Now().UnixNano())
+	r := &Recorder{}
+	r.p.Store(new([maxWords]uint64))
+	w, now := r.words(), uint64(time.Now().UnixNano())
 	w.set(wVersion, version)
 	w.set(wRank, uint64(uint32(id.Rank))|uint64(id.Size)<<32)
 	w.set(wPID, uint64(uint32(id.PID))|uint64(id.Restart)<<32)
@@ -45,13 +43,16 @@ func (r *Recorder) begin(id Identity) {
 		w.set(i, now)
 	}
 	w.set(wMagic, magic)
+	return r
 }
+
+func (r *Recorder) words() words { return r.p.Load()[:] }
 
 // Close records that the rank has ended with an exit code.
 func (r *Recorder) Close(code int) {
 	if r != nil {
-		r.w.set(wAlive, uint64(time.Now().UnixNano()))
-		r.w.set(wEnded, uint64(1+code))
+		r.words().set(wAlive, uint64(time.Now().UnixNano()))
+		r.words().set(wEnded, uint64(1+code))
 	}
 }
 
@@ -63,14 +64,14 @@ func (r *Recorder) Tick() {
 }
 
 func (r *Recorder) tick(now uint64) {
-	r.w.add(wTicks, 1)
-	r.w.set(wProgress, now)
+	r.words().add(wTicks, 1)
+	r.words().set(wProgress, now)
 }
 
 // Step records the number of the current step.
 func (r *Recorder) Step(n int64) {
 	if r != nil {
-		r.w.set(wStep, uint64(n))
+		r.words().set(wStep, uint64(n))
 		r.Tick()
 	}
 }
@@ -82,11 +83,11 @@ func (r *Recorder) Beat() {
 	}
 	now, cpu := time.Now(), cpuTime()
 	if spent := cpu - r.beat.cpu; spent > now.Sub(r.beat.at)/4 { // a quarter of a processor
-		r.w.set(wBusy, uint64(now.UnixNano()))
+		r.words().set(wBusy, uint64(now.UnixNano()))
 	}
 	r.beat.cpu, r.beat.at = cpu, now
-	r.w.set(wCPU, uint64(cpu))
-	r.w.set(wAlive, uint64(now.UnixNano()))
+	r.words().set(wCPU, uint64(cpu))
+	r.words().set(wAlive, uint64(now.UnixNano()))
 }
 
 // Group is a group of ranks of a Recorder.
@@ -102,9 +103,9 @@ func (r *Recorder) Group(key uint64, name string, ranks []int) Group {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := int(r.w.get(wGroups))
+	n := int(r.words().get(wGroups))
 	for i := range n {
-		if r.w.get(r.group(i)+gKey) == key {
+		if r.words().get(r.group(i)+gKey) == key {
 			return Group{r, i}
 		}
 	}
@@ -121,12 +122,12 @@ func (r *Recorder) Group(key uint64, name string, ranks []int) Group {
 			stride = 0
 		}
 	}
-	r.w.set(at+gKey, key)
-	r.w.set(at+gFirst, uint64(ranks[0]))
-	r.w.set(at+gStride, uint64(stride))
-	r.w.set(at+gSize, uint64(len(ranks)))
-	r.w.setString(at+gName, nameBytes, name)
-	r.w.set(wGroups, uint64(n+1))
+	r.words().set(at+gKey, key)
+	r.words().set(at+gFirst, uint64(ranks[0]))
+	r.words().set(at+gStride, uint64(stride))
+	r.words().set(at+gSize, uint64(len(ranks)))
+	r.words().setString(at+gName, nameBytes, name)
+	r.words().set(wGroups, uint64(n+1))
 	return Group{r, n}
 }
 
@@ -159,7 +160,7 @@ func (g Group) Begin(o Op) Entry {
 	if g.r == nil {
 		return Entry{}
 	}
-	w, now := g.r.w, uint64(time.Now().UnixNano())
+	w, now := g.r.words(), uint64(time.Now().UnixNano())
 	n := w.add(wBegun, 1) - 1
 	at := g.r.op(n)
 	w.set(at+oVersion, 2*n+1)
@@ -184,7 +185,7 @@ func (e Entry) End() {
 	if e.g.r == nil {
 		return
 	}
-	w, now := e.g.r.w, uint64(time.Now().UnixNano())
+	w, now := e.g.r.words(), uint64(time.Now().UnixNano())
 	if at := e.g.r.op(e.n); w.get(at+oVersion) == 2*e.n+2 { // else a later operation has replaced it
 		w.set(at+oEnd, now)
 	}

@@ -61,27 +61,27 @@ func (r *Recorder) Snapshot(ops int) []byte {
 	if r == nil {
 		return nil
 	}
-	begun, groups := r.w.get(wBegun), int(r.w.get(wGroups))
+	begun, groups := r.words().get(wBegun), int(r.words().get(wGroups))
 	n := int(min(begun, uint64(min(ops, ringCap))))
 	out := make(words, headWords, headWords+groups*groupWords+n*opWords)
 	for range 100 {
-		v := r.w.get(wActivities)
+		v := r.words().get(wActivities)
 		for i := range out {
-			out[i] = r.w.get(i)
+			out[i] = r.words().get(i)
 		}
-		if v&1 == 0 && r.w.get(wActivities) == v {
+		if v&1 == 0 && r.words().get(wActivities) == v {
 			break
 		}
 	}
 	for i := range groups * groupWords {
-		out = append(out, r.w.get(headWords+i))
+		out = append(out, r.words().get(headWords+i))
 	}
 	for i := begun - uint64(n); i < begun; i++ {
 		at := r.op(i)
 		for k := range opWords {
-			out = append(out, r.w.get(at+k))
+			out = append(out, r.words().get(at+k))
 		}
-		if last := out[len(out)-opWords:]; last[oVersion] != 2*i+2 || r.w.get(at+oVersion) != 2*i+2 {
+		if last := out[len(out)-opWords:]; last[oVersion] != 2*i+2 || r.words().get(at+oVersion) != 2*i+2 {
 			last[oVersion] = 1 // being written, or replaced
 		}
 	}

@@ -77,6 +77,19 @@ func (s *State) Activity() string {
 	return fmt.Sprintf("is %s (%s)", text, seconds(s.Alive.Sub(d.Since)))
 }
 
+// SeenPrefix begins LastSeen.
+const SeenPrefix = "last state: it "
+
+// LastSeen says what the rank did when its state was recorded: last state: it was computing forward of layer 3
+// (12 ms); its last collective was ...
+func (s *State) LastSeen() string {
+	text := SeenPrefix + past(s.Activity())
+	if op := s.LastOp(); op != "" {
+		text += "; " + op
+	}
+	return text
+}
+
 // LastOp describes the last operation: last finished all_gather #12 ... 3.1 s before.
 func (s *State) LastOp() string {
 	if o := s.open(); o != nil && s.blocked() == nil {

@@ -18,6 +18,7 @@ type Failure struct {
 	Code   int            // exit code, or 128 + Signal
 	Signal syscall.Signal // that killed it, or 0
 	Why    string         // of a lost, hung or stopped rank: the report of others
+	Doing  string         // last activity of a killed or stopped rank that records its state
 	After  time.Duration  // since the start of the workers
 
 	// OutOfMemory reports that the kernel's OOM killer killed a process of this job's cgroup.
@@ -37,11 +38,14 @@ type Failure struct {
 	Restarts int      // of the job, before this start; Run leaves it 0
 }
 
+// hangPrefix begins the report of a hang, a sentence that names the rank (package flight).
+const hangPrefix = "hang: "
+
 // Error returns one line: the rank, how it ended, the other ranks, the log.
 func (f *Failure) Error() string {
 	var b strings.Builder
 	who := rankNames(f.Rank, f.Ranks)
-	if f.Rank >= 0 && !strings.HasPrefix(f.Why, who+" ") { // Why may start with it
+	if f.Rank >= 0 && !strings.HasPrefix(f.Why, who+" ") && !strings.HasPrefix(f.Why, hangPrefix) { // else Why is the sentence
 		b.WriteString(who + " ")
 		if f.Host != "" {
 			b.WriteString("on " + f.Host + " ")
@@ -61,7 +65,14 @@ func (f *Failure) Error() string {
 	default:
 		fmt.Fprintf(&b, "exited with code %d", f.Code)
 	}
-	fmt.Fprintf(&b, " after %v", f.After.Round(10*time.Millisecond))
+	if strings.HasPrefix(f.Why, hangPrefix) {
+		fmt.Fprintf(&b, ". the job ended after %v", f.After.Round(10*time.Millisecond))
+	} else {
+		fmt.Fprintf(&b, " after %v", f.After.Round(10*time.Millisecond))
+	}
+	if f.Doing != "" {
+		b.WriteString("; " + f.Doing)
+	}
 	if f.OutOfMemory {
 		b.WriteString(": out of host memory")
 		if f.MemoryLimit > 0 {

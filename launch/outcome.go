@@ -2,10 +2,13 @@ package launch
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"trireme/flight"
 )
 
 // stopCode is the exit code of a stop without a checkpoint.
@@ -59,6 +62,9 @@ func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 		f.Rank, f.Ranks = rank, 1
 	}
 	f.Others = a.ended() - f.Ranks
+	if f.Signal != 0 {
+		f.Doing = a.cfg.lastSeen(w)
+	}
 	if f.Signal == syscall.SIGKILL {
 		f.OutOfMemory, f.MemoryLimit = readOOM().since(oom)
 	}
@@ -121,12 +127,27 @@ func (a *attempt) lostFailure(b *message) *Failure {
 		if f.Ranks = 1; b.From < 0 { // the launcher reports processes
 			f.Ranks = w.ranks
 		}
+		if !strings.HasPrefix(f.Why, hangPrefix) && !strings.Contains(f.Why, flight.SeenPrefix) { // else Why has it
+			f.Doing = a.cfg.lastSeen(w)
+		}
 		w.readRest()
 		f.Lines, f.Log = w.tail.lines(tailLines), a.cfg.logOf(w)
 		f.Shown = a.cfg.shownAlone(w)
 		f.Others -= f.Ranks // it is counted among the stopped
 	}
 	return f
+}
+
+// lastSeen describes what the first rank of a worker did last, if it records its state in the log directory.
+func (c Config) lastSeen(w *worker) string {
+	if c.LogDir == "" {
+		return ""
+	}
+	s, err := flight.ReadFile(filepath.Join(c.LogDir, flight.FileName(w.rank)))
+	if err != nil || s.PID != w.cmd.Process.Pid {
+		return ""
+	}
+	return s.LastSeen()
 }
 
 // ended returns the number of ranks that failed or were stopped.

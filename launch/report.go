@@ -24,8 +24,9 @@ type message struct {
 	Why       string `json:"why,omitempty"`
 }
 
-// maxWhy is the limit of message.Why in bytes, so that a message stays below PIPE_BUF.
-const maxWhy = 300
+// maxWhy is the limit of message.Why in bytes, so that a message stays below Linux's PIPE_BUF. Where PIPE_BUF is 512,
+// two long messages at the same time may mix, and are then ignored.
+const maxWhy = 1000
 
 // reporter sends messages to the launcher; nil without one.
 type reporter struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"trireme/flight"
 	"trireme/internal/disk"
 	"trireme/nn"
 	"trireme/optim"
@@ -51,6 +52,7 @@ type Engine struct {
 	flats    []*flat
 	schedule schedule // of the current pass
 
+	recorder  *flight.Recorder
 	comm      *commStream
 	ctx       context.Context
 	step      stepState
@@ -278,11 +280,27 @@ func (e *Engine) unitName() string {
 	return e.step.unit.Name
 }
 
+// SetRecorder sets the recorder of this rank's activity; nil records nothing.
+func (e *Engine) SetRecorder(r *flight.Recorder) { e.recorder = r }
+
+// waitsIn returns the name of the unit that computes, or "".
+func (e *Engine) waitsIn() string {
+	if e.step.unit == nil {
+		return ""
+	}
+	return e.step.unit.Name
+}
+
 func (e *Engine) issue(ops ...op) *ticket { return e.comm.issue(e.ctx, ops...) }
 
 func (e *Engine) wait(w *ticket) {
 	if w == nil {
 		return
+	}
+	select {
+	case <-w.done:
+	default:
+		defer e.recorder.Leave(e.recorder.Enter(flight.Waiting, e.waitsIn()))
 	}
 	began := time.Now()
 	err := w.wait()

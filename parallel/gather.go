@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"trireme/flight"
 	"trireme/nn"
 	"trireme/tensor"
 )
@@ -42,6 +43,11 @@ func (e *Engine) AfterBackward(u *nn.Unit) {
 func (e *Engine) before(u *nn.Unit, p phase, given *tensor.Tensor) {
 	s := &e.step
 	s.unit = u
+	if p == backward {
+		e.recorder.Unit(flight.Backward, u.Name)
+	} else {
+		e.recorder.Unit(flight.Forward, u.Name)
+	}
 	i := e.index[u]
 	position := e.schedule.at[p][i]
 	if position <= s.position { // a new pass

@@ -113,8 +113,11 @@ type Config struct {
 	// reduced after each micro-batch instead of once a step, and hybrid strategies reduce each
 	// micro-batch over all ranks instead of within a replica. Default true.
 	WorldInvariant bool `yaml:"world_invariant"`
-	// Timeout is the number of seconds that a collective, or joining the run, waits for other ranks.
-	// Preparing data and saving have no limit. Default 600.
+	// Timeout is the number of seconds that joining the run waits for other ranks, and that a rank may
+	// take to reach a collective in which others wait, without progress: no row read, no unit computed.
+	// A rank that computes or compiles has ten times that. Then the run ends with code 76, and the last
+	// line names the rank, the collective and what the rank does. Preparing data and saving have no
+	// limit. Default 120.
 	Timeout float64 `yaml:"timeout_seconds"`
 	// Heartbeat is the number of seconds without a heartbeat after which a rank is lost and the run
 	// ends. A rank on the same machine is lost only if its process is stopped (SIGSTOP, debugger) for
@@ -140,7 +143,7 @@ type MeshConfig struct {
 
 // Default returns the defaults.
 func Default() Config {
-	return Config{Strategy: "full_shard", PrefetchUnits: 1, Backend: "auto", TransportSecurity: Encrypt, WorldInvariant: true, Timeout: 600, Heartbeat: 1, GraceSeconds: 5, StopSeconds: 600}
+	return Config{Strategy: "full_shard", PrefetchUnits: 1, Backend: "auto", TransportSecurity: Encrypt, WorldInvariant: true, Timeout: 120, Heartbeat: 1, GraceSeconds: 5, StopSeconds: 600}
 }
 
 // Former returns keys of earlier versions, which config.yaml of an old run may have.

@@ -121,19 +121,22 @@ func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error)
 // AllGather returns every rank's value, in rank order, when all have called it with this key. A key can
 // be reused after that. The values may have 16 MiB in total.
 func (s *Store) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
-	return s.gather(s.call(ctx, opGather, key, mine))
+	return s.gather(ctx, opGather, key, mine)
 }
 
 // Await is AllGather without a time-out for ranks that have joined: it waits as long as they live. Use it
 // after work of unknown duration, such as preparing data.
 func (s *Store) Await(ctx context.Context, key string, mine []byte) ([][]byte, error) {
-	return s.gather(s.call(ctx, opAwait, key, mine))
+	return s.gather(ctx, opAwait, key, mine)
 }
 
-func (s *Store) gather(b []byte, err error) ([][]byte, error) {
+func (s *Store) gather(ctx context.Context, o op, key string, mine []byte) ([][]byte, error) {
+	recorded := s.record(key)
+	b, err := s.call(ctx, o, key, mine)
 	if err != nil {
 		return nil, err
 	}
+	recorded.End()
 	vs, err := decodeList(b)
 	if err == nil && len(vs) != s.Size() {
 		err = fmt.Errorf("rendezvous: %d values gathered from %d ranks", len(vs), s.Size())

@@ -21,9 +21,17 @@
 // After Connect, each rank and rank 0 exchange ten heartbeats per Config.Heartbeat; any other byte counts
 // too. Rank 0 watches all ranks, and they watch rank 0. Silence is counted in the observer's ticks, so an
 // observer that was itself stopped or starved does not declare others lost. A rank on the same machine
-// (same kernel and pid namespace) is inspected after half of Heartbeat: it is lost if its process is
+// (same kernel, pid namespace and network) is inspected after half of Heartbeat: it is lost if its process is
 // stopped; a running one may be late up to Config.Timeout, however loaded the machine is. A rank on
-// another machine is lost after Heartbeat without a sign of life.
+// another machine is lost after 0.8 of Heartbeat without a sign of life, so that all know within Heartbeat.
+//
+// # Hangs
+//
+// With heartbeats ranks send the states of their recorders (Config.Recorder, package flight). Rank 0 diagnoses
+// them: ranks that wait for each other, or for one that reaches no collective and makes no progress for
+// Config.Timeout, end the job on every rank with one text, which names that rank, the collective and what the
+// rank does. After ten seconds rank 0 notes for whom all wait. Waits in AllGather and Await are recorded as
+// collectives without a limit.
 //
 // # Who may join
 //

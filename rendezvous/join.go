@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/internal/secureconn"
 )
 
@@ -23,6 +24,11 @@ type Config struct {
 	// is lost if its process is stopped for half of that; while it runs, only after Timeout. 0: one
 	// second.
 	Heartbeat time.Duration
+	// Recorder is this rank's; its state is sent with heartbeats. nil: none.
+	Recorder *flight.Recorder
+	// Received is called at rank 0 with the states of ranks on other machines, for flight.Parse, one call at
+	// a time. nil: none.
+	Received func(rank int, state []byte)
 	// Note is called with a line when this rank has waited for others for a second, and then at growing
 	// intervals, from any goroutine. It may be nil.
 	Note func(string)

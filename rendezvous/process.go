@@ -13,17 +13,18 @@ import (
 // process identifies a rank's process, for messages and, on the same machine, for inspection.
 type process struct {
 	pid       int
-	namespace string // boot id and pid namespace; "": unknown
+	namespace string // boot id, pid namespace and network namespace; "": unknown
 	host      string
 }
 
 func thisProcess() process {
 	host, _ := os.Hostname() // may be empty
-	return process{os.Getpid(), pidNamespace(), host}
+	return process{os.Getpid(), namespaces(), host}
 }
 
-// here reports whether the process is in the caller's pid namespace.
-func (p process) here() bool { return p.namespace != "" && p.namespace == pidNamespace() }
+// here reports whether the process is in the caller's pid and network namespaces: it can be inspected, and reached
+// without a network.
+func (p process) here() bool { return p.namespace != "" && p.namespace == namespaces() }
 
 // name formats the rank for messages: rank 1 (pid 4242 on node7).
 func (p process) name(rank int) string {

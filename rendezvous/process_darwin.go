@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var pidNamespace = sync.OnceValue(func() string {
+var namespaces = sync.OnceValue(func() string {
 	boot, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
 		return ""

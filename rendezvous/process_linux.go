@@ -8,13 +8,14 @@ import (
 	"sync"
 )
 
-var pidNamespace = sync.OnceValue(func() string {
+var namespaces = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	ns, nsErr := os.Readlink("/proc/self/ns/pid")
-	if err != nil || nsErr != nil {
+	pid, pidErr := os.Readlink("/proc/self/ns/pid")
+	network, networkErr := os.Readlink("/proc/self/ns/net")
+	if err != nil || pidErr != nil || networkErr != nil {
 		return ""
 	}
-	return string(bytes.TrimSpace(boot)) + " " + ns
+	return string(bytes.TrimSpace(boot)) + " " + pid + " " + network
 })
 
 // stateOf returns the state of a process and the signal that stopped it, from /proc/PID/stat. The signal is

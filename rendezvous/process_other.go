@@ -2,6 +2,6 @@
 
 package rendezvous
 
-func pidNamespace() string { return "" }
+func namespaces() string { return "" }
 
 func stateOf(int) (processState, int) { return unknown, 0 }

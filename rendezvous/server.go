@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"trireme/flight"
 	"trireme/internal/secureconn"
 )
 
@@ -26,6 +27,8 @@ type server struct {
 	values  map[string][]byte
 	gathers map[string]*gathering
 	waits   map[*wait]bool
+	states  []flight.Rank // by rank
+	noted   noted         // notes about late ranks
 	empty   chan struct{} // closed when all joined ranks have left
 	stop    chan struct{} // closed by close
 }
@@ -40,7 +43,7 @@ func newServer(l *secureconn.Listener, world int, cfg Config) *server {
 	s := &server{
 		world: world, cfg: cfg, began: time.Now(), listen: l,
 		open: map[*secureconn.Conn]bool{}, ranks: map[int]*peer{}, left: map[int]bool{},
-		values: map[string][]byte{}, gathers: map[string]*gathering{}, waits: map[*wait]bool{},
+		values: map[string][]byte{}, gathers: map[string]*gathering{}, waits: map[*wait]bool{}, states: make([]flight.Rank, world),
 		empty: make(chan struct{}), stop: make(chan struct{}),
 	}
 	s.wg.Go(s.accept)
@@ -151,7 +154,7 @@ func (s *server) remove(p *peer, why string) {
 	close(p.out)
 	if !s.left[p.rank] {
 		s.left[p.rank] = true
-		s.fail(&Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.watchdog.process.name(p.rank), why)})
+		s.lose(&Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.watchdog.process.name(p.rank), why)})
 	}
 	if len(s.ranks) == 0 {
 		select {

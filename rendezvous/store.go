@@ -23,6 +23,7 @@ type Store struct {
 	stop     chan struct{}  // closed by Close
 
 	write sync.Mutex // held while sending
+	sent  int        // heartbeats
 
 	mu      sync.Mutex
 	err     error
@@ -31,11 +32,13 @@ type Store struct {
 	over    bool // rank 0 has closed its store
 	next    uint32
 	calls   map[uint32]chan message
+
+	recorded map[string]recorded // by key of AllGather and Await
 }
 
 func newStore(env Env, ch *channel, srv *server, cfg Config) *Store {
 	s := &Store{env: env, ch: ch, server: srv, cfg: cfg, addr: ch.RemoteAddr().String(), watchdog: newWatchdog(0, ch.peer, cfg),
-		done: make(chan struct{}), stop: make(chan struct{}), calls: map[uint32]chan message{}}
+		done: make(chan struct{}), stop: make(chan struct{}), calls: map[uint32]chan message{}, recorded: map[string]recorded{}}
 	ch.watch(s.watchdog)
 	s.wg.Go(s.read)
 	s.wg.Go(func() { s.every(s.heartbeat) })
@@ -61,9 +64,14 @@ func (s *Store) every(f func() bool) {
 	}
 }
 
-// heartbeat sends a heartbeat. It may block, unlike checkRankZero.
+// heartbeat sends a heartbeat, with this rank's state every few times. It may block, unlike checkRankZero.
 func (s *Store) heartbeat() bool {
-	return s.send(message{op: opHeartbeat}) == nil
+	m := message{op: opHeartbeat}
+	s.cfg.Recorder.Beat()
+	if s.sent++; s.sent%max(2, s.env.WorldSize/64) == 0 {
+		m.value = s.cfg.Recorder.Snapshot(stateOps)
+	}
+	return s.send(m) == nil
 }
 
 func (s *Store) checkRankZero() bool {

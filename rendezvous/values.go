@@ -18,6 +18,9 @@ func (s *server) handle(p *peer, m message) {
 	reply := func(o op, value []byte) { p.send(message{id: m.id, op: o, value: value}) }
 	switch m.op {
 	case opHeartbeat:
+		if len(m.value) > 0 {
+			s.received(p, m.value)
+		}
 	case opSet:
 		s.put(m.key, m.value)
 		reply(opOK, nil)

@@ -35,9 +35,10 @@ func (s *server) heartbeats() {
 		for r, p := range s.ranks {
 			p.send(sign)
 			if f := p.watchdog.tick(); f != nil && !s.left[r] {
-				s.fail(f)
+				s.lose(f)
 			}
 		}
+		s.diagnose()
 		for w := range s.waits {
 			if time.Since(w.since) < notice(w.notified) {
 				continue
@@ -76,7 +77,7 @@ func (s *server) waitNotice(w *wait) string {
 	if more := len(names) - 8; more > 0 {
 		names = append(names[:8], fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("waiting for %s%s of %d at %s", what, strings.Join(names, ", "), s.world, s.listen.Addr())
+	return fmt.Sprintf("waiting for %s%s of %d at %s%s", what, strings.Join(names, ", "), s.world, s.listen.Addr(), s.activityOf(late))
 }
 
 // wait defers a request until it can be answered or times out, or a rank is lost.

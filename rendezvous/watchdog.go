@@ -16,21 +16,21 @@ type watchdog struct {
 	rank         int
 	process      process
 	every        time.Duration // tick interval
-	silence      time.Duration // limit if the process cannot be inspected
+	silence      time.Duration // limit if the process cannot be inspected: all ranks then know within Config.Heartbeat
 	limit        time.Duration // limit if the process runs
 	silentTicks  atomic.Int32  // ticks since the last byte
 	stoppedTicks int           // consecutive ticks at which the process was stopped
 }
 
 func newWatchdog(rank int, who process, cfg Config) *watchdog {
-	return &watchdog{rank: rank, process: who, every: cfg.Heartbeat / beats, silence: cfg.Heartbeat, limit: max(cfg.Timeout, cfg.Heartbeat)}
+	return &watchdog{rank: rank, process: who, every: cfg.Heartbeat / beats, silence: cfg.Heartbeat * 8 / beats, limit: max(cfg.Timeout, cfg.Heartbeat)}
 }
 
 // tick counts a tick and returns the peer's failure, or nil. It inspects the process of a silent peer on
 // this machine: a starved process is late, not lost.
 func (p *watchdog) tick() *Failure {
 	silent := time.Duration(p.silentTicks.Add(1)) * p.every
-	if silent < p.silence/2 {
+	if silent < p.every*beats/2 {
 		p.stoppedTicks = 0
 		return nil
 	}

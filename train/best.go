@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/internal/conf"
 	"trireme/monitor"
 )
@@ -93,6 +94,7 @@ func (r *Run) loadBest(ctx context.Context) error {
 	case b.Step == r.state.Step:
 		return nil
 	}
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.LoadingWeights, fmt.Sprintf("step-%d", b.Step)))
 	path := r.store.StepPath(int(b.Step))
 	if err := r.store.Load(ctx, path, r.engine.State()); err != nil {
 		return fmt.Errorf("train: load_best_model_at_end: %w", err)

@@ -6,6 +6,7 @@ import (
 
 	"trireme/data"
 	"trireme/device"
+	"trireme/flight"
 	"trireme/model"
 	"trireme/tokenizer"
 )
@@ -25,23 +26,35 @@ func ModelInfo(config *model.Config) (info model.Info, err error) {
 }
 
 // openData opens the training and evaluation sets for a model.
-func (c Config) openData(ctx context.Context, config *model.Config, info model.Info, accum, rank, ranks int, report func(data.Progress)) (*data.Sets, *data.Loader, error) {
+func (c Config) openData(ctx context.Context, config *model.Config, info model.Info, accum, rank, ranks int, rec *flight.Recorder, report func(data.Progress)) (*data.Sets, *data.Loader, error) {
 	tok, err := c.openTokenizer()
 	if err != nil {
 		return nil, nil, input(err)
 	}
-	sets, err := data.Open(ctx, c.Data, modelInfo(config, info), tok, report)
+	sets, err := c.openSets(ctx, config, info, tok, rec, report)
 	if err != nil {
 		return nil, nil, input(err)
 	}
 	c.Data.SequenceLength = sets.SequenceLength(c.Data)
 	cfg := c.loaderConfig(info, accum, rank, ranks)
-	cfg.Masking = sets.Masking
+	cfg.Masking, cfg.Recorder = sets.Masking, rec
 	loader, err := data.NewLoader(sets.Train, cfg)
 	if err != nil {
 		return nil, nil, errors.Join(input(err), sets.Close())
 	}
 	return sets, loader, nil
+}
+
+// openSets opens the data, which may tokenize it.
+func (c Config) openSets(ctx context.Context, config *model.Config, info model.Info, tok *tokenizer.Tokenizer, rec *flight.Recorder, report func(data.Progress)) (*data.Sets, error) {
+	defer rec.Leave(rec.Enter(flight.Tokenizing, c.Data.Path))
+	return data.Open(ctx, c.Data, modelInfo(config, info), tok, func(p data.Progress) {
+		rec.Detail(p.Path)
+		rec.Tick()
+		if report != nil {
+			report(p)
+		}
+	})
 }
 
 var tasks = map[model.Task]data.Task{model.Causal: data.CausalLM, model.Masked: data.MaskedLM, model.Classify: data.SequenceClassification}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"trireme/data"
 	"trireme/fault"
 	"trireme/monitor"
 )
@@ -24,7 +23,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 	if err != nil {
 		return e, input(err)
 	}
-	if r.sets, err = data.Open(ctx, cfg.Data, modelInfo(r.config, r.info), tok, deps.Tokenizing); err != nil {
+	if r.sets, err = cfg.openSets(ctx, r.config, r.info, tok, deps.Recorder, deps.Tokenizing); err != nil {
 		return e, input(err)
 	}
 	set := r.sets.Eval

@@ -12,6 +12,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/internal/durable"
 	"trireme/internal/rundir"
 	"trireme/model"
@@ -27,6 +28,7 @@ import (
 // export.weights is both, the average of the weights goes to ema_model beside it. If a weight is not
 // finite, Export writes nothing and returns an error. All ranks call it.
 func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) error {
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Exporting, filepath.Base(dir)))
 	w := r.Config.Export.Weights
 	if r.state.Updates == 0 && w != ExportFinal { // no average yet
 		w = ExportFinal

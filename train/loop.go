@@ -10,6 +10,7 @@ import (
 
 	"trireme/data"
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/monitor"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -102,6 +103,7 @@ func (r *Run) endsFlight(step int64) bool {
 func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	s.began = time.Now()
 	r.backend.Meter().ResetPeak()
+	r.deps.Recorder.Step(step)
 	batch, err := r.loader.Next(ctx)
 	if err != nil {
 		return s, input(err)
@@ -112,6 +114,7 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	}
 	r.engine.CountTokens(batch.Tokens, r.flops(batch))
 	r.voteRecompute()
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Computing, ""))
 	return s, r.inStep(step, r.stepper.Step(ctx, batch.Micro, r.schedule.At))
 }
 
@@ -135,6 +138,7 @@ func (r *Run) result() (o StepResult, err error) {
 			panic(p)
 		}
 	}()
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Computing, ""))
 	return r.stepper.Result(), nil
 }
 

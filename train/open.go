@@ -8,6 +8,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/data"
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/monitor"
 	"trireme/tensor"
 )
@@ -37,7 +38,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.readConfig(); err != nil {
 		return err
 	}
-	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Tokenizing); err != nil {
+	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Recorder, r.deps.Tokenizing); err != nil {
 		return err
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
@@ -117,17 +118,20 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 			return err
 		}
 	}
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Preparing, "the model"))
 	a, err := cfg.buildOnDevice(b, r.deps.World, r.deps.LocalRanks, r.config, positions, train)
 	if err != nil {
 		return err
 	}
 	r.backend, r.model, r.engine, r.stepper = b, a.Model, a.Engine, a.Stepper
+	r.engine.SetRecorder(r.deps.Recorder)
 	r.needs = r.info.Frozen(r.model.Units())
 	return nil
 }
 
 // initState initializes the state: at random, from a model's files, or from a checkpoint.
 func (r *Run) initState(ctx context.Context) error {
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.LoadingWeights, ""))
 	notes, err := r.resume(ctx)
 	if err != nil {
 		return input(err)

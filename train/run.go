@@ -8,6 +8,7 @@ import (
 	"trireme/collective"
 	"trireme/data"
 	"trireme/device"
+	"trireme/flight"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/optim"
@@ -43,6 +44,8 @@ type Deps struct {
 	// Plan returns the peak memory of a rank for rows of up to positions tokens and micro-batches
 	// with the fields of rows; nil if unknown.
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)
+	// Recorder records this rank's activity; nil records nothing.
+	Recorder *flight.Recorder
 	// PeakFLOPS is the peak FLOP/s of one rank, for MFU; 0 is unknown.
 	PeakFLOPS float64
 	// Device returns the state of this machine's GPUs for records; nil for none.

@@ -9,11 +9,13 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/data"
+	"trireme/flight"
 	"trireme/monitor"
 )
 
 // Save saves the full state as checkpoint step-N.
 func (r *Run) Save(ctx context.Context) error {
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", r.state.Step)))
 	if err := r.engine.Sync(); err != nil {
 		return err
 	}
@@ -55,7 +57,8 @@ func (r *Run) evaluate(ctx context.Context) error {
 func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluation, err error) {
 	began := time.Now()
 	cfg := r.Config.loaderConfig(r.info, r.accum, r.deps.World.Rank(), r.deps.World.Size())
-	cfg.Masking = r.sets.Masking
+	cfg.Masking, cfg.Recorder = r.sets.Masking, r.deps.Recorder
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Evaluating, ""))
 	if err := r.stepper.Evaluate(ctx, data.EvalBatches(d, cfg)); err != nil {
 		return e, err
 	}

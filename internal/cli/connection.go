@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"trireme/collective"
+	"trireme/flight"
 	"trireme/internal/netif"
 	"trireme/rendezvous"
 )
@@ -18,6 +20,22 @@ type waits struct {
 	timeout time.Duration // of joining and of a collective
 	silence time.Duration // without a heartbeat, after which a rank is lost; 0 is one second
 	grace   time.Duration // for the other ranks of a process to end after one has failed
+}
+
+// patience is the number of time-outs after which a collective ends by itself. The store ends it sooner, unless the
+// late rank makes progress.
+const patience = 10
+
+// collective returns the configuration of the collectives of the ranks of ms, in order.
+func (w waits) collective(ms ...*connection) collective.Config {
+	return collective.Config{Timeout: patience * w.timeout, Recorder: func(rank int) *flight.Recorder {
+		for _, m := range ms {
+			if m.env.Rank == rank {
+				return m.recorder
+			}
+		}
+		return nil
+	}}
 }
 
 // connection is a rank's connection to the store of its job. It starts before the rank's own
@@ -33,6 +51,9 @@ type connection struct {
 	store *rendezvous.Store
 	err   error
 
+	recorder *flight.Recorder
+	states   receivedStates
+
 	mu  sync.Mutex
 	out io.Writer
 }
@@ -42,12 +63,13 @@ type connection struct {
 func connectRank(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *connection {
 	m := &connection{env: env, waits: w, ready: make(chan struct{}), out: out}
 	m.ctx, m.cancel = context.WithCancelCause(ctx)
+	m.recorder = newRecorder(env)
 	if env.WorldSize == 1 {
 		close(m.ready)
 		return m
 	}
 	m.done.Go(func() {
-		m.store, m.err = rendezvous.Connect(m.ctx, env, rendezvous.Config{Timeout: w.timeout, Heartbeat: w.silence, Note: m.note})
+		m.store, m.err = rendezvous.Connect(m.ctx, env, rendezvous.Config{Timeout: w.timeout, Heartbeat: w.silence, Recorder: m.recorder, Received: m.states.write, Note: m.note})
 		close(m.ready)
 		if m.err != nil {
 			m.cancel(m.err)
@@ -92,6 +114,7 @@ func (m *connection) join() (*rendezvous.Store, error) {
 	if err := m.connected(); err != nil || m.store == nil {
 		return nil, err
 	}
+	defer m.recorder.Leave(m.recorder.Enter(flight.Waiting, "the other ranks"))
 	return m.store, m.store.Rendezvous(m.ctx)
 }
 
@@ -100,6 +123,7 @@ func (m *connection) awaitPrepared() error {
 	if err := m.connected(); err != nil || m.store == nil {
 		return err
 	}
+	defer m.recorder.Leave(m.recorder.Enter(flight.Waiting, "prepared"))
 	_, err := m.store.Await(m.ctx, "prepared", nil)
 	return err
 }

@@ -107,7 +107,7 @@ func (p *process) run(transport string, f func(w *world) error) error {
 	transport = transportOf(transport, p.env)
 	worlds := make([]collective.World, len(p.conns))
 	if transport == "local" {
-		if worlds, err = collective.NewLocal(len(p.conns), collective.Config{Timeout: p.waits.timeout}); err != nil {
+		if worlds, err = collective.NewLocal(len(p.conns), p.waits.collective(p.conns...)); err != nil {
 			return p.close(err)
 		}
 	}
@@ -115,7 +115,9 @@ func (p *process) run(transport string, f func(w *world) error) error {
 	for i, m := range p.conns {
 		go func() {
 			w := &world{World: worlds[i], process: p, index: i, conn: m, env: m.env, transport: transport}
-			results <- result{i, exitOf(p.stop, m.env, w.run(f))}
+			err := exitOf(p.stop, m.env, w.run(f))
+			m.recorder.Close(codeOf(err))
+			results <- result{i, err}
 		}()
 	}
 	return p.await(results)

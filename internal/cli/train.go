@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trireme/data"
+	"trireme/flight"
 	"trireme/internal/conf"
 	"trireme/internal/host"
 	"trireme/internal/rundir"
@@ -240,8 +242,17 @@ func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (
 		}
 	}
 	t := newTokenizing(stderr, j.dataName())
+	var rec *flight.Recorder
+	if j.process != nil {
+		rec = j.process.conns[0].recorder
+	}
 	err = untilStopped(ctx, "reading the data", "the same command starts over", func(ctx context.Context) (err error) {
-		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, local, t.report)
+		defer rec.Leave(rec.Enter(flight.Tokenizing, j.dataName()))
+		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, local, func(p data.Progress) {
+			rec.Detail(p.Path)
+			rec.Tick()
+			t.report(p)
+		})
 		return err
 	})
 	t.close()

@@ -41,6 +41,9 @@ func (j *job) runRanks(ctx context.Context, env rendezvous.Env, s *screen) error
 	stop.SetDumpDir(j.logs(), launch.RankName(env.Rank))
 	stop.SetOutput(s)
 	j.process.conns[0].setNotes(s)
+	if j.cfg.OutputDir != "" {
+		j.process.recordTo(j.logs())
+	}
 	if !isOwnWorker() {
 		stop.DumpCrashes()
 	}
@@ -71,7 +74,7 @@ func (j *job) trainDeps(w *world) train.Deps {
 	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // validated
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
-		Process: w.device(), Restart: j.restart.count,
+		Process: w.device(), Recorder: w.conn.recorder, Restart: j.restart.count,
 		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt),
 	}
 }
@@ -91,6 +94,9 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 	ctx := w.conn.ctx
 	if err := j.shareRun(ctx, w.processGroup()); err != nil {
 		return err
+	}
+	if w.index == 0 { // under another launcher, rank 0 has chosen the directory
+		w.process.recordTo(j.logs())
 	}
 	env, deps := w.env, j.trainDeps(w)
 	deps.Stop = func() bool { return stopOf(ctx).Requested() != nil }

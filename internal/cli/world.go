@@ -18,6 +18,7 @@ import (
 	"trireme/collective/shm"
 	"trireme/collective/tcp"
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/rendezvous"
 )
 
@@ -116,21 +117,27 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 // open joins the other ranks and takes over the connection. A rank that is lost or calls Abort ends the world
 // on all ranks at once.
 func (w *world) open() (err error) {
-	m, cfg := w.conn, collective.Config{Timeout: w.conn.waits.timeout}
+	m := w.conn
 	if w.store, err = m.join(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(m.ctx, m.waits.timeout)
+	defer cancel()
+	cfg := m.waits.collective(m)
 	switch w.transport {
 	case "local":
 	case "shm":
-		w.World, err = shm.Open(m.ctx, shm.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world"})
+		w.World, err = shm.Open(ctx, shm.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world"})
 	case "mpi":
 		w.World, err = w.openMPI(m.ctx, cfg)
 	default:
-		w.World, err = w.openTCP(m.ctx, cfg)
+		w.World, err = w.openTCP(ctx, cfg)
 	}
 	if err == nil && w.store != nil {
 		w.watching.Go(w.watch)
+	}
+	if faults.world != nil && err == nil {
+		w.World = faults.world(w.env.Rank, w.World)
 	}
 	return err
 }
@@ -226,5 +233,6 @@ func (g processGroup) AllGatherBytes(ctx context.Context, message []byte) ([][]b
 	if g.w.store == nil {
 		return [][]byte{message}, nil
 	}
+	defer g.w.conn.recorder.Leave(g.w.conn.recorder.Enter(flight.Waiting, "an agreement"))
 	return g.w.store.Await(ctx, "agreement", message)
 }
