@@ -289,6 +289,35 @@ func late(ranks []Rank, waits map[int]*wait, w *wait, limit time.Duration) Repor
 	return p
 }
 
+// Missed says in which collective other ranks wait, or waited when they ended, for a rank that is lost: 7 others
+// waited for it in all_gather #12 ... It is "" if there is none. States are by rank; nil is unknown.
+func Missed(states []*State, rank int) string {
+	ranks := make([]Rank, len(states))
+	for r, s := range states {
+		ranks[r].State = s
+	}
+	var missed *OpState
+	var of *State
+	n := 0
+	for r, s := range states {
+		if s == nil || r == rank {
+			continue
+		}
+		if o := s.open(); o != nil && o.Kind != StoreGather && slices.Contains(newWait(ranks, r, o).late, rank) {
+			if n++; missed == nil || o.Start.Before(missed.Start) {
+				missed, of = o, s
+			}
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 other waited for it in " + of.opText(missed)
+	}
+	return fmt.Sprintf("%d others waited for it in %s", n, of.opText(missed))
+}
+
 func count(n int) string {
 	if n == 1 {
 		return "1 other waits"

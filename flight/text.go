@@ -52,6 +52,9 @@ func (s *State) Activity() string {
 		d.Since = s.Progress
 	case Waiting:
 		text = "waiting for its communication stream"
+		if d.Detail != "" {
+			text += " in " + d.Detail
+		}
 	case Loading:
 		text = "in data.Next"
 		if d.Detail != "" {

@@ -63,7 +63,7 @@ func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	}
 	f.Others = a.ended() - f.Ranks
 	if f.Signal != 0 {
-		f.Doing = a.cfg.lastSeen(w)
+		f.Doing = a.cfg.lastSeen(a.workers.all, w)
 	}
 	if f.Signal == syscall.SIGKILL {
 		f.OutOfMemory, f.MemoryLimit = readOOM().since(oom)
@@ -128,7 +128,7 @@ func (a *attempt) lostFailure(b *message) *Failure {
 			f.Ranks = w.ranks
 		}
 		if !strings.HasPrefix(f.Why, hangPrefix) && !strings.Contains(f.Why, flight.SeenPrefix) { // else Why has it
-			f.Doing = a.cfg.lastSeen(w)
+			f.Doing = a.cfg.lastSeen(a.workers.all, w)
 		}
 		w.readRest()
 		f.Lines, f.Log = w.tail.lines(tailLines), a.cfg.logOf(w)
@@ -138,14 +138,31 @@ func (a *attempt) lostFailure(b *message) *Failure {
 	return f
 }
 
-// lastSeen describes what the first rank of a worker did last, if it records its state in the log directory.
-func (c Config) lastSeen(w *worker) string {
+// lastSeen describes what the first rank of a worker did last, and the collective in which the others of this machine
+// waited for it, if ranks record their states in the log directory.
+func (c Config) lastSeen(all []*worker, w *worker) string {
 	if c.LogDir == "" {
 		return ""
 	}
-	s, err := flight.ReadFile(filepath.Join(c.LogDir, flight.FileName(w.rank)))
-	if err != nil || s.PID != w.cmd.Process.Pid {
+	read := func(w *worker) *flight.State {
+		s, err := flight.ReadFile(filepath.Join(c.LogDir, flight.FileName(w.rank)))
+		if err != nil || s.PID != w.cmd.Process.Pid || s.Rank != w.rank {
+			return nil
+		}
+		return s
+	}
+	s := read(w)
+	if s == nil {
 		return ""
+	}
+	states := make([]*flight.State, s.Size)
+	for _, w := range all {
+		if s := read(w); s != nil && s.Size == len(states) {
+			states[w.rank] = s
+		}
+	}
+	if missed := flight.Missed(states, w.rank); missed != "" {
+		return s.LastSeen() + "; " + missed
 	}
 	return s.LastSeen()
 }

@@ -88,6 +88,13 @@ func (s *server) diagnose() {
 func (s *server) lose(f *Failure) {
 	if k := s.states[f.Rank].State; k != nil {
 		f.Text += "; " + k.LastSeen()
+		states := make([]*flight.State, s.world)
+		for r := range states {
+			states[r] = s.states[r].State
+		}
+		if missed := flight.Missed(states, f.Rank); missed != "" {
+			f.Text += "; " + missed
+		}
 	}
 	s.fail(f)
 }

@@ -38,7 +38,8 @@ Each line is ok, a note, or a problem with what to try. The exit code is 3 if th
 		Example: `  trireme doctor
   trireme doctor --nnodes 2 --node_rank 0 --rdzv_endpoint 10.0.0.1:29400 --secret_file job.secret
   trireme doctor --dir /shared/run1 --json
-  trireme doctor devices`,
+  trireme doctor devices
+  trireme doctor job runs/llama-1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -50,7 +51,7 @@ Each line is ok, a note, or a problem with what to try. The exit code is 3 if th
 	c.Flags().StringVar(&f.dir, "dir", ".", "measure the disk of this `DIR`, which a run will write to")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	f.hosts.register(c)
-	c.AddCommand(newDoctorDevices())
+	c.AddCommand(newDoctorDevices(), newDoctorJob())
 	return c
 }
 
