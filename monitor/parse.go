@@ -34,6 +34,8 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		WorldSize   int                 `json:"world_size"`
 		Comm        float64             `json:"comm_fraction"`
 		Data        float64             `json:"data_fraction"`
+		Skew        float64             `json:"skew"`
+		SlowRank    int                 `json:"slow_rank"`
 		Epoch       float64             `json:"epoch"`
 		Skipped     bool                `json:"skipped"`
 		Time        time.Time           `json:"time"`
@@ -74,7 +76,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Run: j.Run, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), LossScale: j.LossScale, Means: means, Skipped: j.Skipped,
 		EpochLoss: j.EpochLoss, Samples: j.Samples, Tokens: j.Tokens, LabelTokens: j.LabelTokens, StepSeconds: number(j.StepSeconds), MFU: j.MFU, PeakFLOPS: j.PeakFLOPS,
 		WorldSize:    j.WorldSize,
-		CommFraction: j.Comm, DataFraction: j.Data, Memory: j.Memory, MemoryPeak: j.MemoryPeak,
+		CommFraction: j.Comm, DataFraction: j.Data, Skew: j.Skew, SlowRank: j.SlowRank, Memory: j.Memory, MemoryPeak: j.MemoryPeak,
 		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared}, MemoryLimit: j.MemoryLimit, MaxSteps: j.MaxSteps, Device: j.Device.device(),
 	}, nil, nil
 }

@@ -46,6 +46,11 @@ type Record struct {
 	// other ranks and for the loader, 0 to 1.
 	CommFraction, DataFraction float64
 
+	// Skew is the time of the slowest rank, SlowRank, over that of the median rank, each without waits for others;
+	// 0 if unknown or for one rank.
+	Skew     float64
+	SlowRank int
+
 	// Memory and MemoryPeak are tensor bytes by category, at the end of the step and at its peak.
 	// MemoryPeak's key "total" is the peak of the sum.
 	Memory, MemoryPeak map[string]int64
@@ -141,6 +146,10 @@ func (r Record) AppendJSON(b []byte) []byte {
 	}
 	w.float("comm_fraction", r.CommFraction)
 	w.float("data_fraction", r.DataFraction)
+	if r.Skew > 0 {
+		w.float("skew", r.Skew)
+		w.integer("slow_rank", int64(r.SlowRank))
+	}
 	if r.Epoch > 0 {
 		w.float("epoch", r.Epoch)
 	}

@@ -75,6 +75,8 @@ type stepState struct {
 	votes               [numVotes]int64
 	read                [2]int64 // this rank's tokens and FLOPs
 	waited              time.Duration
+	began               time.Time
+	data                time.Duration // that the rank waited for its batch
 }
 
 // flat is a flat parameter: the parameters of a unit that share an optimizer, or the frozen ones, in
@@ -170,7 +172,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	e.schedule.uses = make([][]int, len(e.flats))
 	e.plan(false)
 	e.freeAll()
-	e.stats = b.New(tensor.Workspace, tensor.I64, statWords)
+	e.stats = b.New(tensor.Workspace, tensor.I64, e.statWords())
 	e.scalars = b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	e.maxNorm = b.New(tensor.Workspace, tensor.F64, 1)
 	return e, nil

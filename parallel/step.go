@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"context"
+	"time"
 
 	"trireme/collective"
 	"trireme/tensor"
@@ -30,7 +31,7 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	}
 	e.ctx = ctx
 	e.step.accumulation, e.step.training, e.step.micro = accumulation, training, -1
-	e.step.waited = 0
+	e.step.waited, e.step.began = 0, time.Now()
 	e.step.zeroed = training && accumulation > 1 && tensor.Static(e.b)
 	e.plan(training)
 	for _, f := range e.flats {
@@ -74,7 +75,7 @@ func (e *Engine) ReserveSums(sums, scores int) {
 	e.trainSums, e.evalSums = sums, scores
 	if n := sums + scores; n > 0 {
 		e.stats.Release()
-		e.stats = e.b.New(tensor.Workspace, tensor.I64, statWords+n*tensor.ExactWords)
+		e.stats = e.b.New(tensor.Workspace, tensor.I64, e.statWords()+n*tensor.ExactWords)
 		e.sums = e.b.New(tensor.Workspace, tensor.F64, n)
 	}
 }
@@ -94,7 +95,7 @@ func (e *Engine) extraSums() int {
 }
 
 // The words of the all-reduce at the end of a step: the exact sum of squared gradients, counts (label
-// tokens, tokens, FLOPs), votes, and exact sums, first the loss.
+// tokens, tokens, FLOPs), votes, the time of each rank if there are several, and exact sums, first the loss.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
 func (e *Engine) counts() *tensor.Tensor {
 	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+3)
@@ -102,19 +103,34 @@ func (e *Engine) counts() *tensor.Tensor {
 func (e *Engine) votes() *tensor.Tensor {
 	return e.stats.Flat(tensor.ExactWords+3, tensor.ExactWords+3+int(numVotes))
 }
+func (e *Engine) times() *tensor.Tensor {
+	at := tensor.ExactWords + 3 + int(numVotes)
+	return e.stats.Flat(at, at+e.timeWords())
+}
 func (e *Engine) sum(i int) *tensor.Tensor {
-	at := tensor.ExactWords + 3 + int(numVotes) + i*tensor.ExactWords
+	at := tensor.ExactWords + 3 + int(numVotes) + e.timeWords() + i*tensor.ExactWords
 	return e.stats.Flat(at, at+tensor.ExactWords)
 }
 
+// timeWords is the number of ranks' times.
+func (e *Engine) timeWords() int {
+	if n := e.mesh.World.Size(); n > 1 {
+		return n
+	}
+	return 0
+}
+
 // statWords is their number without sums besides the loss.
-const statWords = 2*tensor.ExactWords + 3 + int(numVotes)
+func (e *Engine) statWords() int { return 2*tensor.ExactWords + 3 + int(numVotes) + e.timeWords() }
 
 // CountTokens sets the number of tokens that this rank reads in this step, with or without labels, and
 // the model FLOPs for them.
 func (e *Engine) CountTokens(tokens int64, flops float64) {
 	e.step.read = [2]int64{tokens, int64(flops)}
 }
+
+// CountData adds the time that this rank waited for its batch to its time of this step.
+func (e *Engine) CountData(waited time.Duration) { e.step.data = waited }
 
 // Vote is a request of one rank that all ranks see at the end of a step.
 type Vote uint8
@@ -131,11 +147,14 @@ func (e *Engine) Vote(v Vote) { e.step.votes[v] = 1 }
 
 // Result holds the totals over all ranks of a step or pass. Its methods wait for them; later steps do
 // not change it.
-type Result struct{ scalars, counts, votes, sums func() []byte }
+type Result struct{ scalars, counts, votes, times, sums func() []byte }
 
 // Result returns the last pass's result without waiting.
 func (e *Engine) Result() *Result {
 	r := &Result{scalars: tensor.DownloadAsync(e.b, e.scalars), counts: tensor.DownloadAsync(e.b, e.counts()), votes: tensor.DownloadAsync(e.b, e.votes())}
+	if e.timeWords() > 0 && !tensor.Async(e.b) { // else the host's time says nothing
+		r.times = tensor.DownloadAsync(e.b, e.times())
+	}
 	if e.sums != nil {
 		r.sums = tensor.DownloadAsync(e.b, e.sums)
 	}
@@ -153,6 +172,19 @@ func (r *Result) TotalTokens() (tokens int64, flops float64) {
 
 // Votes returns the number of ranks that voted v.
 func (r *Result) Votes(v Vote) int64 { return tensor.FromBytes[int64](r.votes())[v] }
+
+// Times returns the time that each rank took for the step without its waits for others: data and computation. It is
+// nil for one rank, and on a device that computes while the host continues.
+func (r *Result) Times() []time.Duration {
+	if r.times == nil {
+		return nil
+	}
+	times := []time.Duration{}
+	for _, ns := range tensor.FromBytes[int64](r.times()) {
+		times = append(times, time.Duration(ns))
+	}
+	return times
+}
 
 // Sums returns the sums of ReserveSums; nil if there are none.
 func (r *Result) Sums() []float64 {
@@ -179,12 +211,17 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	}
 	e.b.Upload(e.counts(), tensor.AsBytes([]int64{tokens, e.step.read[0], e.step.read[1]}))
 	e.b.Upload(e.votes(), tensor.AsBytes(e.step.votes[:]))
-	e.step.votes, e.step.read = [numVotes]int64{}, [2]int64{}
+	e.step.votes, e.step.read, e.step.data = [numVotes]int64{}, [2]int64{}, 0
+	if n := e.timeWords(); n > 0 {
+		mine := make([]int64, n)
+		mine[e.mesh.World.Rank()] = int64(max(0, time.Since(e.step.began)-e.step.waited) + e.step.data)
+		e.b.Upload(e.times(), tensor.AsBytes(mine))
+	}
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
-	used := e.stats.Flat(0, statWords+e.extraSums()*tensor.ExactWords)
+	used := e.stats.Flat(0, e.statWords()+e.extraSums()*tensor.ExactWords)
 	e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, used, collective.Sum, "step") }))
 	if e.sums != nil {
-		e.b.ExactValues(e.sums, e.stats.Flat(statWords, e.stats.Elems()))
+		e.b.ExactValues(e.sums, e.stats.Flat(e.statWords(), e.stats.Elems()))
 	}
 	e.b.StepScalars(e.scalars, e.squares(), e.sum(0), e.counts().Flat(0, 1), e.maxNorm, begin)
 	return e.scalars

@@ -99,6 +99,18 @@ func (s *server) lose(f *Failure) {
 	s.fail(f)
 }
 
+// RankName names a rank with its host and pid at rank 0, which knows them, and with its number elsewhere.
+func (s *Store) RankName(rank int) string {
+	if s.server != nil {
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		if p := s.server.ranks[rank]; p != nil {
+			return p.watchdog.process.name(rank)
+		}
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
 // activityOf describes what the first of the ranks does, for a notice.
 func (s *server) activityOf(ranks []int) string {
 	if len(ranks) == 0 || s.states[ranks[0]].State == nil {

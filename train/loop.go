@@ -113,6 +113,7 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 		r.engine.Vote(parallel.VoteStop)
 	}
 	r.engine.CountTokens(batch.Tokens, r.flops(batch))
+	r.engine.CountData(s.waited)
 	r.voteRecompute()
 	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Computing, ""))
 	return s, r.inStep(step, r.stepper.Step(ctx, batch.Micro, r.schedule.At))
@@ -160,9 +161,16 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
 		r.state.Skipped++
 	}
 	rec = r.record(o, time.Since(s.began), s.waited)
+	var slow string
+	rec.Skew, rec.SlowRank, slow = r.slow.step(o.Times())
 	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
 	if err := r.sink.Record(rec); err != nil {
 		return rec, stop, err
+	}
+	if slow != "" {
+		if err := r.sink.Note(slow); err != nil {
+			return rec, stop, err
+		}
 	}
 	if err := r.startRecompute(o.Votes(parallel.VoteLowMemory)); err != nil {
 		return rec, stop, err

@@ -21,6 +21,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 		r.deps.Stop = func() bool { return false }
 	}
 	r.sink = monitor.Multi(nil)
+	r.slow.name = deps.RankName
 	if err := r.open(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -44,6 +44,8 @@ type Deps struct {
 	// Plan returns the peak memory of a rank for rows of up to positions tokens and micro-batches
 	// with the fields of rows; nil if unknown.
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)
+	// RankName names a rank with its host for notes; nil uses its number.
+	RankName func(rank int) string
 	// Recorder records this rank's activity; nil records nothing.
 	Recorder *flight.Recorder
 	// PeakFLOPS is the peak FLOP/s of one rank, for MFU; 0 is unknown.
@@ -79,6 +81,7 @@ type Run struct {
 	notFinite string // initial weights that are not finite
 
 	pressure pressure
+	slow     slowRanks
 
 	schedule  optim.Schedule
 	accum     int

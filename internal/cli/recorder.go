@@ -30,10 +30,10 @@ func newRecorder(env rendezvous.Env) *flight.Recorder {
 }
 
 // recordTo keeps the states of this process's ranks in files in dir, and at rank 0 those that ranks on other
-// hosts send.
+// hosts send. Nobody waits for a rank that is alone.
 func (p *process) recordTo(dir string) {
 	for _, m := range p.conns {
-		if m.states.start(dir) {
+		if m.env.WorldSize > 1 && m.states.start(dir) {
 			if err := m.recorder.Attach(filepath.Join(dir, flight.FileName(m.env.Rank))); err != nil { // states are also sent
 				m.note(fmt.Sprintf("the state of rank %d is not kept in a file: %v", m.env.Rank, err))
 			}

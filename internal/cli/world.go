@@ -219,6 +219,14 @@ func (w *world) Close() (err error) {
 	return err
 }
 
+// rankName names a rank with its host, if the store is here.
+func (w *world) rankName(rank int) string {
+	if w.store == nil {
+		return fmt.Sprintf("rank %d", rank)
+	}
+	return w.store.RankName(rank)
+}
+
 // processGroup exchanges control messages between ranks outside collectives.
 func (w *world) processGroup() checkpoint.ProcessGroup { return processGroup{w} }
 
