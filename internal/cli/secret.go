@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"trireme/collective/tcp"
-	"trireme/launch"
 	"trireme/parallel"
 	"trireme/rendezvous"
 )
@@ -45,20 +44,16 @@ func (f *secretFlags) env() (rendezvous.Env, error) {
 	return env, nil
 }
 
-// warnInsecure writes a line if the ranks of env on several machines are not protected. The launcher has written
-// it for its workers.
+// warnInsecure writes a line if the ranks of env on several machines are not protected.
 func warnInsecure(env rendezvous.Env, out io.Writer) {
-	if env.Insecure && !env.OneMachine() && env.LocalRank == 0 && !launch.IsWorker(os.LookupEnv) {
-		fmt.Fprintln(out, insecureWarning(env.Secret))
+	if !env.Insecure || env.OneMachine() || env.LocalRank > 0 {
+		return
 	}
-}
-
-func insecureWarning(secret []byte) string {
 	who := "anyone on the network can join, read and change this run"
-	if secret != nil {
+	if env.Secret != nil {
 		who = "anyone on the path between machines can read and change this run"
 	}
-	return "warning: insecure: connections between machines are not encrypted or authenticated: " + who
+	fmt.Fprintf(out, "warning: insecure: connections between machines are not encrypted or authenticated: %s\n", who)
 }
 
 // modeOf returns the protection of data connections, where a store at addr joined the ranks.

@@ -53,6 +53,7 @@ type settings struct {
 	least, most, restarts int
 	elastic               bool
 	serves                bool   // runs the store: leaves last
+	replicated            bool   // the store needs other launchers
 	store                 string // in messages
 	runID                 string
 	masterAddr            string
@@ -420,6 +421,9 @@ func (m *machine) leave() {
 		m.since("left")
 	}
 	if m.serves && m.synced && len(m.hosts) > 0 && !m.reached(m.since("left")+m.Close) {
+		return
+	}
+	if m.serves && m.replicated && !m.reached(m.since("empty")+settle) { // the others see the last changes too
 		return
 	}
 	m.finished = true

@@ -141,7 +141,7 @@ func (d *driver) run(ctx context.Context) (code int, err error) {
 			return launch.CodeFailed, fmt.Errorf("cluster: %w", err)
 		}
 	}
-	s := settings{least: self.Least, most: self.Most, restarts: d.cfg.MaxRestarts, elastic: d.cfg.elastic(), serves: d.link.serves, store: d.link.name,
+	s := settings{least: self.Least, most: self.Most, restarts: d.cfg.MaxRestarts, elastic: d.cfg.elastic(), serves: d.link.serves, replicated: len(d.cfg.Endpoints) > 1, store: d.link.name,
 		runID: d.cfg.RunID, masterAddr: d.cfg.MasterAddr, masterPort: d.cfg.masterPort(), Conf: d.cfg.Conf, grace: d.cfg.Workers.Grace}
 	if s.runID == "" {
 		s.runID = launch.RandomID()
@@ -223,7 +223,11 @@ func (d *driver) act(a action) *result {
 	case leave:
 		if l := d.lease; l != nil {
 			d.lease = nil
-			d.timed(func(ctx context.Context) { l.Release(ctx) })
+			d.wg.Go(func() { // also after the end of d.ctx: others wait for it
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), retryAfter)
+				defer cancel()
+				l.Release(ctx)
+			})
 		}
 	case write:
 		d.timed(func(ctx context.Context) { d.write(ctx, a) })
