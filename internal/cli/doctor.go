@@ -12,6 +12,7 @@ import (
 	"trireme/internal/host"
 	"trireme/internal/netif"
 	"trireme/internal/pjrt/plugin"
+	"trireme/internal/preflight"
 	"trireme/rendezvous"
 )
 
@@ -19,10 +20,12 @@ type doctorFlags struct {
 	dir   string
 	json  bool
 	hosts hostsFlags
+	ssh   sshFlags
 }
 
-func newDoctor() *cobra.Command {
-	f := &doctorFlags{}
+func newDoctor() *cobra.Command { return newDoctorCommand(&doctorFlags{}) }
+
+func newDoctorCommand(f *doctorFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "look for problems of this machine",
@@ -30,12 +33,13 @@ func newDoctor() *cobra.Command {
 clock, versions, accelerators, network interfaces, its own name, and the environment variables that other
 programs read, with their effect here. It takes a second, and writes and deletes a file in --dir.
 
-With --nnodes, the same command on each host checks the hosts of a job against each other: names resolve,
-each host reaches each other one, large packets pass, bandwidth and latency of each pair, clocks, versions,
+With --hosts or --hostfile it checks the hosts of a job against each other, which it starts over ssh; with
+--nnodes the same command on each host does the same without ssh. Names resolve, each host reaches each other one, large packets pass, bandwidth and latency of each pair, clocks, versions,
 secrets, and an all-reduce with a known sum. The report names the host and what to try.
 
 Each line is ok, a note, or a problem with what to try. The exit code is 3 if there is a problem.`,
 		Example: `  trireme doctor
+  trireme doctor --hosts n0,n1
   trireme doctor --nnodes 2 --node_rank 0 --rdzv_endpoint 10.0.0.1:29400 --secret_file job.secret
   trireme doctor --dir /shared/run1 --json
   trireme doctor devices
@@ -51,6 +55,7 @@ Each line is ok, a note, or a problem with what to try. The exit code is 3 if th
 	c.Flags().StringVar(&f.dir, "dir", ".", "measure the disk of this `DIR`, which a run will write to")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	f.hosts.register(c)
+	f.ssh.register(c)
 	c.AddCommand(newDoctorDevices(), newDoctorJob())
 	return c
 }
@@ -66,7 +71,12 @@ type doctorReport struct {
 }
 
 func (f *doctorFlags) run(c *cobra.Command) error {
-	if f.hosts.nnodes > 1 {
+	switch {
+	case f.ssh.remote:
+		return f.runRemote(c)
+	case f.ssh.hosts != "" || f.ssh.hostfile != "":
+		return f.runSSH(c)
+	case f.hosts.nnodes > 1:
 		return f.runHosts(c)
 	}
 	r, err := f.examine(c.Context())
@@ -91,6 +101,11 @@ func (f *doctorFlags) runHosts(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	return f.print(c, r)
+}
+
+// print writes the report of hosts. Problems have exit code 3.
+func (f *doctorFlags) print(c *cobra.Command, r *preflight.Report) (err error) {
 	if f.json {
 		err = writeJSON(c.OutOrStdout(), r)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,6 +29,7 @@ type hostsFlags struct {
 	config   string
 	secret   secretFlags
 	timeout  time.Duration
+	job      string // the secret that another host sent over ssh
 }
 
 func (f *hostsFlags) register(c *cobra.Command) {
@@ -49,6 +51,9 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 	if f.nodeRank < 0 || f.nodeRank >= f.nnodes {
 		return rendezvous.Env{}, usage(fmt.Sprintf("--node_rank is %d, not 0 to %d", f.nodeRank, f.nnodes-1), "")
 	}
+	if at, err = f.own(at); err != nil {
+		return rendezvous.Env{}, &Exit{CodeUsage, err}
+	}
 	set := map[string]string{
 		"RANK": strconv.Itoa(f.nodeRank), "WORLD_SIZE": strconv.Itoa(f.nnodes), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
 		"MASTER_ADDR": at, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "doctor",
@@ -60,6 +65,10 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 		if v, ok := set[name]; ok {
 			return v, true
 		}
+		switch {
+		case f.job != "":
+			return f.job, name == rendezvous.SecretVar
+		}
 		switch name {
 		case rendezvous.SecretFDVar, rendezvous.SecretFileVar, rendezvous.SecretVar, rendezvous.InsecureVar:
 			return f.secret.lookup(name)
@@ -70,6 +79,34 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 		return env, &Exit{CodeUsage, err}
 	}
 	return env, nil
+}
+
+// own returns the address at which the host with --node_rank 0 listens. A name that is a loopback address there,
+// as Debian's installer writes to /etc/hosts, is another one for the other hosts.
+func (f *hostsFlags) own(at string) (string, error) {
+	if f.nodeRank > 0 || rendezvous.IsLoopback(at) {
+		return at, nil
+	}
+	ips, err := net.LookupIP(at)
+	if err != nil || !slices.ContainsFunc(ips, net.IP.IsLoopback) {
+		return at, nil // rendezvous reports it
+	}
+	all, err := netif.List()
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, i := range all {
+		for _, p := range i.Addresses {
+			if a := p.Addr(); i.Up && !i.Loopback && a.Is4() {
+				found = append(found, a.String())
+			}
+		}
+	}
+	if len(found) != 1 {
+		return at, nil
+	}
+	return found[0], nil
 }
 
 // checkHosts checks this host against the others and returns the report of all, or of this one if it cannot

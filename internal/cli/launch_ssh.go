@@ -311,18 +311,28 @@ func (in *sshInput) Close() error {
 
 // startSSH starts the launcher of a host. Its end is sent to ends.
 func (s *launchSettings) startSSH(ctx context.Context, h hostfile.Host, job remoteJob, stdout, stderr io.Writer, ends chan<- sshEnd) (*sshInput, error) {
+	out, flush := launch.PrefixLines(stdout, hostPrefix(h.Name))
+	errs, flushErrs := launch.PrefixLines(stderr, hostPrefix(h.Name))
+	return startRemote(ctx, h, s.sshOptions(), "launch --remote", job, out, errs, func(end sshEnd) {
+		flush()
+		flushErrs()
+		ends <- end
+	})
+}
+
+// startRemote starts this program with a command on a host, over ssh, and sends it a job. It calls done at the
+// end.
+func startRemote(ctx context.Context, h hostfile.Host, options []string, command string, job remoteJob, stdout, stderr io.Writer, done func(sshEnd)) (*sshInput, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	// Keys of hosts are checked as the user's configuration says; a question cannot be answered.
-	args := append(s.sshOptions(), "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "--", h.Name, shellQuote(exe)+" launch --remote")
+	args := append(options, "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "--", h.Name, shellQuote(exe)+" "+command)
 	cmd := exec.CommandContext(ctx, "ssh", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches the launchers through this one
 	cmd.WaitDelay = 5 * time.Second
-	out, flush := launch.PrefixLines(stdout, hostPrefix(h.Name))
-	errs, flushErrs := launch.PrefixLines(stderr, hostPrefix(h.Name))
-	cmd.Stdout, cmd.Stderr = out, errs
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	w, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -342,8 +352,6 @@ func (s *launchSettings) startSSH(ctx context.Context, h hostfile.Host, job remo
 	}()
 	go func() {
 		err := cmd.Wait()
-		flush()
-		flushErrs()
 		end := sshEnd{host: h, code: cmd.ProcessState.ExitCode()}
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) && end.code == 0 {
@@ -352,7 +360,7 @@ func (s *launchSettings) startSSH(ctx context.Context, h hostfile.Host, job remo
 		if end.code < 0 {
 			end.code = 255 // ssh was killed
 		}
-		ends <- end
+		done(end)
 	}()
 	return in, nil
 }

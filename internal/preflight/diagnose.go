@@ -84,7 +84,8 @@ func telling(err error) int {
 // done.
 func (w *Watcher) Report(ctx context.Context, name string, facts host.Facts, failure error) *Report {
 	<-w.done
-	r := &Report{Schema: schema, Hosts: []Host{{Name: name, Facts: facts}}, Links: [][]Link{{{}}}, Sums: []Sum{}, Findings: []Finding{}}
+	r := Empty()
+	r.Hosts = []Host{{Name: name, Facts: facts}}
 	endpoint, err := w.endpoint, w.err
 	at, _, split := net.SplitHostPort(endpoint)
 	if split != nil {
@@ -92,7 +93,7 @@ func (w *Watcher) Report(ctx context.Context, name string, facts host.Facts, fai
 	}
 	add := func(check, text, try string) *Report {
 		r.add(host.Problem, check, text, try, 0)
-		return r.end()
+		return r.Judged()
 	}
 	addresses, unresolved := resolve(ctx, at)
 	if unresolved != "" {
@@ -125,8 +126,9 @@ func (w *Watcher) Report(ctx context.Context, name string, facts host.Facts, fai
 
 // NotJoined is the report of the host at the endpoint when another host did not join.
 func NotJoined(name, endpoint string, facts host.Facts, missing string, waited time.Duration) *Report {
-	r := &Report{Schema: schema, Hosts: []Host{{Name: name, Facts: facts}}, Links: [][]Link{{{}}}, Sums: []Sum{}, Findings: []Finding{}}
+	r := Empty()
+	r.Hosts = []Host{{Name: name, Facts: facts}}
 	r.add(host.Problem, "network", fmt.Sprintf("%s did not join at %s within %v", missing, endpoint, waited.Round(time.Second)),
 		"see its own report; it needs the same --nnodes, --rdzv_endpoint and secret", 0)
-	return r.end()
+	return r.Judged()
 }

@@ -34,8 +34,14 @@ type Finding struct {
 	Hosts []string `json:"hosts"`
 }
 
+// Empty returns a report without hosts.
+func Empty() *Report {
+	return &Report{Schema: schema, Hosts: []Host{}, Links: [][]Link{}, Sums: []Sum{}, Findings: []Finding{}}
+}
+
 func newReport(all []about, links [][]Link) *Report {
-	r := &Report{Schema: schema, Links: links, Sums: []Sum{}, Findings: []Finding{}}
+	r := Empty()
+	r.Links = links
 	named := map[string]int{}
 	for _, a := range all {
 		named[a.Name]++
@@ -81,11 +87,11 @@ func (r *Report) judge() {
 	r.judgeClocks()
 	r.judgeSums()
 	r.judgeHosts()
-	r.end()
+	r.Judged()
 }
 
-// end sets State and Problems.
-func (r *Report) end() *Report {
+// Judged sets State and Problems by the findings.
+func (r *Report) Judged() *Report {
 	var all []host.Finding
 	for _, f := range r.Findings {
 		all = append(all, f.Finding)

@@ -83,5 +83,5 @@ func (p *prober) stopped(ctx context.Context, links [][]Link, cause error) (*Rep
 	r.judgeSoftware()
 	r.judgeNames()
 	r.add(host.Note, "network", "the check ended early: "+cause.Error(), "the other findings first", p.cfg.Index)
-	return r.end(), nil
+	return r.Judged(), nil
 }
