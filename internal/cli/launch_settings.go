@@ -376,6 +376,9 @@ func (f *launchFlags) readSecret(s *launchSettings) error {
 
 // runHere runs the workers of this machine.
 func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) error {
+	if s.cluster.Insecure {
+		fmt.Fprintln(stderr, insecureWarning(s.cluster.Secret))
+	}
 	w := &s.cluster.Workers
 	w.Stdout, w.Stderr = stdout, stderr
 	kept := s.logDir != "" || w.Output.Redirects.Any() || w.Output.Tee.Any()

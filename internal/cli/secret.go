@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trireme/collective/tcp"
+	"trireme/launch"
 	"trireme/parallel"
 	"trireme/rendezvous"
 )
@@ -44,16 +45,20 @@ func (f *secretFlags) env() (rendezvous.Env, error) {
 	return env, nil
 }
 
-// warnInsecure writes a line if the ranks of env on several machines are not protected.
+// warnInsecure writes a line if the ranks of env on several machines are not protected. The launcher has written
+// it for its workers.
 func warnInsecure(env rendezvous.Env, out io.Writer) {
-	if !env.Insecure || env.OneMachine() || env.LocalRank > 0 {
-		return
+	if env.Insecure && !env.OneMachine() && env.LocalRank == 0 && !launch.IsWorker(os.LookupEnv) {
+		fmt.Fprintln(out, insecureWarning(env.Secret))
 	}
+}
+
+func insecureWarning(secret []byte) string {
 	who := "anyone on the network can join, read and change this run"
-	if env.Secret != nil {
+	if secret != nil {
 		who = "anyone on the path between machines can read and change this run"
 	}
-	fmt.Fprintf(out, "warning: insecure: connections between machines are not encrypted or authenticated: %s\n", who)
+	return "warning: insecure: connections between machines are not encrypted or authenticated: " + who
 }
 
 // modeOf returns the protection of data connections, where a store at addr joined the ranks.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,19 +69,17 @@ func (r *ranks) steps(t *testing.T, dir string, n int) {
 	}
 }
 
-// A job on two hosts listens on the hosts' own addresses only.
-func TestListeningSockets(t *testing.T) {
-	net, dir := netns.New(t, 2), t.TempDir()
-	secureRun(t, dir)
+// launchOn starts a launcher with one worker on each host.
+func launchOn(ctx context.Context, t *testing.T, dir string, net *netns.Net, flags ...string) *ranks {
+	t.Helper()
 	exe, err := exec.LookPath("trireme")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
 	r := &ranks{}
 	for i, h := range net.Hosts {
-		c := h.Command(ctx, exe, "launch", "--nnodes", "2", "--node_rank", strconv.Itoa(i), "--nproc_per_node", "1", "--master_addr", net.Hosts[0].Addr,
-			"--secret_file", "job.secret", "--no_python", exe, "train", "--config", "run.yaml", "--output_dir", "out")
+		args := append([]string{"launch", "--nnodes", "2", "--node_rank", strconv.Itoa(i), "--nproc_per_node", "1", "--master_addr", net.Hosts[0].Addr}, flags...)
+		c := h.Command(ctx, exe, append(args, "--no_python", exe, "train", "--config", "run.yaml", "--output_dir", "out")...)
 		e, end := &output{}, make(chan error, 1)
 		c.Dir, c.Stdout, c.Stderr = dir, e, e
 		c.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "HF_HUB_OFFLINE=1")
@@ -90,6 +89,15 @@ func TestListeningSockets(t *testing.T) {
 		go func() { end <- c.Wait() }()
 		r.cmds, r.errs, r.ends = append(r.cmds, c), append(r.errs, e), append(r.ends, end)
 	}
+	return r
+}
+
+// A job on two hosts listens on the hosts' own addresses only.
+func TestListeningSockets(t *testing.T) {
+	net, dir := netns.New(t, 2), t.TempDir()
+	secureRun(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := launchOn(ctx, t, dir, net, "--secret_file", "job.secret")
 	defer func() {
 		cancel()
 		for _, end := range r.ends {
@@ -117,6 +125,29 @@ func TestListeningSockets(t *testing.T) {
 			t.Errorf("host %d has no listening socket:\n%s", i, table)
 		}
 		t.Logf("host %d listens on %v", i, all)
+	}
+}
+
+// Two hosts without a secret are refused, and with --insecure they are warned.
+func TestInsecureHosts(t *testing.T) {
+	net, dir := netns.New(t, 2), t.TempDir()
+	secureRun(t, dir)
+	r := launchOn(t.Context(), t, dir, net)
+	for i, end := range r.ends {
+		if err := <-end; exitCode(err) != "2" || !strings.Contains(r.errs[i].String(), "or --insecure on a network that no stranger reaches") {
+			t.Errorf("host %d: code %s: %s", i, exitCode(err), r.errs[i])
+		}
+	}
+	r = launchOn(t.Context(), t, dir, net, "--insecure")
+	r.steps(t, dir, 3)
+	for _, c := range r.cmds {
+		c.Process.Signal(syscall.SIGTERM)
+	}
+	for i, end := range r.ends {
+		err := <-end
+		if exitCode(err) != "75" || strings.Count(r.errs[i].String(), "warning: insecure: connections between machines are not encrypted") != 1 {
+			t.Errorf("host %d: code %s: %s", i, exitCode(err), r.errs[i])
+		}
 	}
 }
 

@@ -10,7 +10,7 @@
 //
 // # Handshake
 //
-// Messages have fixed sizes, 907 bytes in total, and 5 seconds. The listener sends first, so a dialer sends
+// Messages have fixed sizes, 910 bytes in total, and 5 seconds. The listener sends first, so a dialer sends
 // nothing to other programs.
 //
 //	listener: "trireme3", nonce [32]
