@@ -49,6 +49,7 @@ func (f *launchFlags) settings(c *cobra.Command, args []string) (*launchSettings
 	}
 	var env []string
 	for _, step := range []func() error{
+		func() error { return f.readTasks(s) },
 		func() error { return f.readHosts(s) },
 		func() error { return f.hostsAndRank(s, file) },
 		func() error { return f.addresses(s, file) },
