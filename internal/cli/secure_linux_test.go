@@ -196,3 +196,34 @@ func TestSecretStaysSecret(t *testing.T) {
 		t.Errorf("%d files: %v", files, err)
 	}
 }
+
+// A rank of an older generation cannot join, and the job goes on.
+func TestOlderGeneration(t *testing.T) {
+	dir := t.TempDir()
+	secureRun(t, dir)
+	r := &ranks{}
+	defer func() {
+		for _, c := range r.cmds {
+			c.Process.Kill()
+		}
+	}()
+	start := func(rank, generation int, args ...string) {
+		env := []string{"TRIREME_JOB_SECRET=" + jobSecret, fmt.Sprint("RANK=", rank), "WORLD_SIZE=2", fmt.Sprint("LOCAL_RANK=", rank), "LOCAL_WORLD_SIZE=2",
+			"MASTER_PORT=" + port(t, dir), "TORCHELASTIC_RUN_ID=job", fmt.Sprint("TORCHELASTIC_RESTART_COUNT=", generation)}
+		r.start(t, dir, env, append([]string{"train", "--config", "run.yaml", "--output_dir", "out", "--set", "parallel.backend=tcp"}, args...))
+	}
+	start(0, 3)
+	start(1, 3)
+	r.steps(t, dir, 3)
+	start(1, 2, "--set", "parallel.timeout_seconds=0.5")
+	if err := <-r.ends[2]; exitCode(err) != "76" || !strings.Contains(r.errs[2].String(), "another program or job answers") {
+		t.Errorf("the rank of generation 2: code %s: %s", exitCode(err), r.errs[2])
+	}
+	r.steps(t, dir, countLines(filepath.Join(dir, "out", "metrics.jsonl"))+3)
+	for i, c := range r.cmds[:2] {
+		c.Process.Signal(syscall.SIGTERM)
+		if err := <-r.ends[i]; exitCode(err) != "75" {
+			t.Errorf("rank %d of generation 3: code %s: %s", i, exitCode(err), r.errs[i])
+		}
+	}
+}

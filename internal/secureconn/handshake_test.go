@@ -61,28 +61,30 @@ func listen(t testing.TB, cfg Config, admit func([]byte, net.Addr) error) *Liste
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
+	go discard(l)
 	return l
 }
 
-// works checks that a true peer is still accepted.
-func works(t testing.TB, l *Listener) {
+// discard accepts connections and closes them.
+func discard(l *Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
+}
+
+// works dials until the listener accepts, for up to five seconds.
+func works(t testing.TB, l *Listener, hello string) *Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for {
-		c, err := Dial(ctx, l.Addr().String(), l.cfg, nil)
+		c, err := Dial(ctx, l.Addr().String(), l.cfg, []byte(hello))
 		if err == nil {
-			c.Close()
-			return
+			return c
 		}
 		if ctx.Err() != nil {
 			t.Fatalf("a true peer is not accepted: %v", err)
@@ -148,7 +150,7 @@ func TestReplayedHandshake(t *testing.T) {
 	if got, _ := io.ReadAll(again); len(got) > greetingBytes {
 		t.Errorf("a replayed handshake was answered with %d bytes", len(got))
 	}
-	works(t, l)
+	works(t, l, "").Close()
 }
 
 type recording struct {
@@ -212,7 +214,7 @@ func TestSilentFlood(t *testing.T) {
 		cs = append(cs, c)
 		mu.Unlock()
 	}
-	works(t, l)
+	works(t, l, "").Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pending.count > maxPerSource {

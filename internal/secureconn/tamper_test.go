@@ -198,6 +198,7 @@ func TestJobGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	go discard(l)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for kind := range 4 {
@@ -233,11 +234,10 @@ func TestJobGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for range 20 { // more ranks join
+		c := works(t, l, "rank 1")
+		c.Close()
+	}
 	close(stop)
 	wg.Wait()
-	c, err := Dial(context.Background(), addr, cfg, []byte("rank 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
 }
