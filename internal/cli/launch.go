@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"trireme/internal/render"
 )
 
 func newLaunch() *cobra.Command { return newLaunchCommand(&launchFlags{}) }
@@ -28,7 +30,8 @@ are their defaults, as for torchrun. A flag without effect is named. docs/cluste
   trireme launch --standalone --nproc_per_node auto -m package.train
   trireme launch --nnodes 2 --node_rank 0 --master_addr 10.0.0.1 --nproc_per_node 8 -- ./program
   trireme launch --nnodes 1:4 --rdzv_endpoint n0:29400 --max_restarts 3 -- trireme train --config run.yaml
-  trireme launch --hostfile hosts -- trireme train --config run.yaml`,
+  trireme launch --hostfile hosts -- trireme train --config run.yaml
+  trireme launch --nnodes 4 --render slurm -- trireme train --config run.yaml >job.sbatch`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
@@ -40,6 +43,14 @@ are their defaults, as for torchrun. A flag without effect is named. docs/cluste
 func (f *launchFlags) run(c *cobra.Command, args []string) error {
 	if f.remote {
 		return f.runRemote(c)
+	}
+	if f.rendering.kind != "" {
+		return f.render(c, args)
+	}
+	for _, name := range []string{"output", "apply"} {
+		if f.flags.Lookup(name).Changed {
+			return usage("--"+name+" is for --render", "--render "+render.Kinds()[0])
+		}
 	}
 	s, err := f.settings(c, args)
 	if err != nil {

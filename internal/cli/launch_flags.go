@@ -34,6 +34,7 @@ type launchFlags struct {
 	sshPort                                  int
 	noSSH, forceMulti                        bool
 	remote                                   bool // started over ssh by another launcher
+	rendering                                renderFlags
 }
 
 // register adds the flags. Usage texts of torchrun's flags come first.
@@ -76,6 +77,7 @@ func (f *launchFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.launcherArgs, "launcher_args", "", "further `ARGUMENTS` of ssh, in one word: \"-F config\"")
 	p.BoolVar(&f.noSSH, "no_ssh", false, "start this machine only, the --node_rank of the hostfile")
 	p.BoolVar(&f.forceMulti, "force_multi", false, "use ssh for this machine too")
+	f.rendering.register(p)
 	p.BoolVar(&f.remote, "remote", false, "")
 	p.MarkHidden("remote")
 	for _, o := range otherFlags {

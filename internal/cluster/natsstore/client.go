@@ -198,9 +198,9 @@ func (c *client) reason(err error) string {
 }
 
 func (c *client) noAnswer(err error, waited time.Duration, cause error) error {
-	what := "start the launcher of " + c.cfg.Endpoints[0] + ", or check the name, the port and the firewall: trireme doctor --hosts"
+	what := "start the launcher of " + c.cfg.Endpoints[0] + ", or check the name, the port and the firewall: trireme doctor --nnodes"
 	if len(c.cfg.Endpoints) > 1 {
-		what = "start the launchers of all three endpoints, or check the names, the ports and the firewall: trireme doctor --hosts"
+		what = "start the launchers of all three endpoints, or check the names, the ports and the firewall: trireme doctor --nnodes"
 	}
 	return fmt.Errorf("natsstore: %w after %v (%s): %w. try: %s", store.ErrUnavailable, waited.Round(100*time.Millisecond), c.reason(err), cause, what)
 }
