@@ -65,9 +65,10 @@ func (f *Failure) Error() string {
 	default:
 		fmt.Fprintf(&b, "exited with code %d", f.Code)
 	}
-	if strings.HasPrefix(f.Why, hangPrefix) {
+	switch {
+	case strings.HasPrefix(f.Why, hangPrefix):
 		fmt.Fprintf(&b, ". the job ended after %v", f.After.Round(10*time.Millisecond))
-	} else {
+	case f.Rank >= 0:
 		fmt.Fprintf(&b, " after %v", f.After.Round(10*time.Millisecond))
 	}
 	if f.Doing != "" {

@@ -174,7 +174,7 @@ func (m *machine) form(order []host, v verdict) {
 		next.FirstSize = m.gen.FirstSize
 	}
 	if v.changed {
-		next.Cause += fmt.Sprintf(". continuing with %d hosts and %d ranks", len(next.Hosts), next.Size)
+		next.Cause += fmt.Sprintf(". continuing with %s and %s", count(len(next.Hosts), "host"), count(next.Size, "rank"))
 	}
 	if p, ok := m.pending[generationKey]; ok && p.revision == m.revision && !m.reached(p.at+retryAfter) {
 		return
@@ -182,6 +182,14 @@ func (m *machine) form(order []host, v verdict) {
 	m.pending[generationKey] = retry{m.revision, m.now}
 	m.reached(m.now + retryAfter)
 	m.do(form{next, m.revision})
+}
+
+// count is "1 host" or "2 hosts".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // progress is the state of the lines about waiting.

@@ -41,6 +41,9 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	if server != nil {
 		l.serves, l.close = true, func() { server.Close() }
 	}
+	if server == nil && len(cfg.Endpoints) == 1 {
+		l.only = cfg.Endpoints[0]
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Conf.JoinTimeout, fmt.Errorf("join_timeout of %v", c.Conf.JoinTimeout))
 	defer cancel()
 	defer c.noteWait(ctx, l.name, note)()
@@ -121,12 +124,11 @@ func (c *Config) noteWait(ctx context.Context, name string, note func(string)) (
 // probe reports when the only server of the store is gone: its host answers, but nothing listens. Then the
 // job cannot continue. It is called when the registration was lost, and ends with ctx.
 func (d *driver) probe(ctx context.Context) {
-	all := d.cfg.endpoints()
-	if len(all) != 1 || d.link.serves {
+	if d.link.only == "" {
 		return
 	}
 	for refused := 0; ; {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", all[0])
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", d.link.only)
 		switch {
 		case err == nil:
 			conn.Close()
@@ -135,7 +137,7 @@ func (d *driver) probe(ctx context.Context) {
 			refused++
 		}
 		if refused == 3 {
-			host, _, _ := net.SplitHostPort(all[0])
+			host, _, _ := net.SplitHostPort(d.link.only)
 			d.send(abandoned{launch.CodePeerLost, fmt.Sprintf("the launcher on %s, which ran %s, has ended: the job cannot continue. try: three addresses in --rdzv-endpoint, for a store that survives one host", host, d.link.name)})
 			return
 		}

@@ -101,6 +101,7 @@ type link struct {
 	addr   string // of this host, for the others
 	serves bool   // this launcher runs the store, or a replica
 	name   string // in messages
+	only   string // address of the only server, of another launcher, or ""
 	close  func() // ends the server
 }
 

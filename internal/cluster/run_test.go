@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -94,6 +95,21 @@ func worker(mode string) int {
 			return n
 		}
 		return launch.CodeStopped
+	case "slow": // to stop
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-forever
+	case "elastic": // until the world has two ranks again
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGTERM)
+		fmt.Printf("running %d of %d after %d\n", env.RestartCount, env.WorldSize, env.FirstWorldSize)
+		if env.RestartCount > 0 && env.WorldSize == env.FirstWorldSize {
+			return 0
+		}
+		<-signals
+		return launch.CodeStopped
+	case "launcher":
+		return launcherProcess(arg)
 	case "plain":
 		fmt.Println("ready")
 		<-forever
@@ -101,6 +117,27 @@ func worker(mode string) int {
 		return 99
 	}
 	return 0
+}
+
+// launcherProcess is a launcher on an endpoint with workers of mode elastic.
+func launcherProcess(arg string) int {
+	c := newLauncher("elastic", 0, 1, 0, 0).cfg
+	var endpoints string
+	if _, err := fmt.Sscan(arg, &c.Name, &c.MinHosts, &c.MaxHosts, &endpoints); err != nil {
+		panic(err)
+	}
+	if err := json.Unmarshal([]byte(endpoints), &c.Endpoints); err != nil {
+		panic(err)
+	}
+	c.Conf.LastCall = 10 * time.Second
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM)
+	c.Workers.Signals, c.Workers.Stdout, c.Workers.Stderr = signals, os.Stdout, os.Stderr
+	code, err := Run(context.Background(), c)
+	if err != nil {
+		fmt.Println(err)
+	}
+	return code
 }
 
 type buffer struct {
