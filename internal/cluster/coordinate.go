@@ -165,7 +165,11 @@ func (m *machine) form(order []host, v verdict) {
 			next.Restarts++
 		}
 	}
-	for _, h := range order[:min(len(order), m.most)] {
+	order = order[:min(len(order), m.most)]
+	for i, h := range order {
+		if slices.ContainsFunc(order, func(other host) bool { return other.ID != h.ID && other.Name == h.Name }) {
+			h.Name += fmt.Sprintf(" (host %d)", i) // two launchers on one machine
+		}
 		next.Hosts = append(next.Hosts, member{ID: h.ID, Name: h.Name, First: next.Size, Ranks: h.Ranks, Logs: h.Logs})
 		next.Size += h.Ranks
 	}
