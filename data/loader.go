@@ -224,12 +224,14 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		l.free <- l.inUse
 		l.inUse = nil
 	}
+	if l.cfg.Recorder != nil {
+		defer l.cfg.Recorder.Leave(l.cfg.Recorder.Enter(flight.Loading, l.set.Where(int(l.reading.Load()))))
+	}
 	select {
 	case b, ok := <-l.ready:
 		return l.take(b, ok)
 	default:
 	}
-	defer l.cfg.Recorder.Leave(l.cfg.Recorder.Enter(flight.Loading, l.set.Where(int(l.reading.Load()))))
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
@@ -237,6 +239,9 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		case b, ok := <-l.ready:
 			return l.take(b, ok)
 		case <-look.C:
+			if l.cfg.Recorder == nil {
+				continue
+			}
 			l.cfg.Recorder.Detail(l.set.Where(int(l.reading.Load())))
 		case <-ctx.Done():
 			return nil, fmt.Errorf("data: next batch: %w", context.Cause(ctx))

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"trireme/flight"
+
 	"trireme/internal/secureconn"
 )
 
@@ -249,4 +251,50 @@ func TestAwait(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
+}
+
+// Ranks that wait for each other in different groups end within seconds, on every rank with the same text.
+func TestHang(t *testing.T) {
+	envs := world(t, 3)
+	stores, groups := make([]*Store, len(envs)), make([]flight.Group, len(envs))
+	var wg sync.WaitGroup
+	for r, e := range envs {
+		wg.Go(func() {
+			rec := flight.New(flight.Identity{Rank: r, Size: len(envs), PID: os.Getpid(), Host: "n1"})
+			name, ranks := "a", []int{0, 1}
+			if r == 1 {
+				name, ranks = "b", []int{0, 1, 2}
+			}
+			groups[r] = rec.Group(uint64(len(name)+int(name[0])), name, ranks)
+			var err error
+			if stores[r], err = Join(t.Context(), e, Config{Recorder: rec}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	defer closeAll(stores)
+	began := time.Now()
+	groups[0].Begin(flight.Op{Kind: "all_reduce", Tag: "step", Peer: -1})
+	groups[1].Begin(flight.Op{Kind: "barrier", Tag: "save", Peer: -1})
+	var text string
+	for r, s := range stores {
+		select {
+		case <-s.Done():
+		case <-time.After(20 * time.Second):
+			t.Fatalf("rank %d: no failure", r)
+		}
+		var f *Failure
+		if !errors.As(s.Err(), &f) || f.Rank != 0 || r > 0 && f.Text != text {
+			t.Errorf("rank %d: %v, rank 0: %s", r, s.Err(), text)
+		}
+		text = f.Text
+	}
+	if !strings.HasPrefix(text, "hang: rank 0 (n1, pid ") || !strings.Contains(text, "barrier #0 (save) in group b, in which rank 1 waits for it: they wait for each other") {
+		t.Error(text)
+	}
+	t.Logf("after %v: %s", time.Since(began), text)
 }

@@ -154,7 +154,7 @@ func (s *server) remove(p *peer, why string) {
 	close(p.out)
 	if !s.left[p.rank] {
 		s.left[p.rank] = true
-		s.lose(&Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.watchdog.process.name(p.rank), why)})
+		s.lose(p, &Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.watchdog.process.name(p.rank), why)})
 	}
 	if len(s.ranks) == 0 {
 		select {

@@ -84,9 +84,10 @@ func (s *server) diagnose() {
 	}
 }
 
-// lose fails the job because of a rank, with what the rank did last.
-func (s *server) lose(f *Failure) {
-	if k := s.states[f.Rank].State; k != nil {
+// lose fails the job because of a rank, with what the rank did last if it was on another machine. The states of this
+// machine are in files, which are newer.
+func (s *server) lose(p *peer, f *Failure) {
+	if k := s.states[f.Rank].State; k != nil && !p.watchdog.process.here() {
 		f.Text += "; " + k.LastSeen()
 		states := make([]*flight.State, s.world)
 		for r := range states {

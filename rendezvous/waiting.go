@@ -35,7 +35,7 @@ func (s *server) heartbeats() {
 		for r, p := range s.ranks {
 			p.send(sign)
 			if f := p.watchdog.tick(); f != nil && !s.left[r] {
-				s.lose(f)
+				s.lose(p, f)
 			}
 		}
 		s.diagnose()

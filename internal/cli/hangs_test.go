@@ -86,11 +86,36 @@ func TestHangs(t *testing.T) {
 }
 
 func (h *aHang) run(t *testing.T, n int, backend string) {
+	c, errs, dir := h.start(t, n, backend, "--set", fmt.Sprintf("parallel.timeout_seconds=%g", hangLimit.Seconds()))
+	ended := make(chan struct{})
+	go func() {
+		c.Wait()
+		close(ended)
+	}()
+	if h.awaited {
+		h.runAwaited(t, c, ended, errs, dir)
+		return
+	}
+	select {
+	case <-ended:
+	case <-time.After(60 * time.Second):
+		c.Process.Kill()
+		<-ended
+		t.Fatalf("did not end:\n%s", errs)
+	}
+	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+	h.check(t, lines[len(lines)-1], errs.String())
+	state := filepath.Join(dir, "out", "logs", fmt.Sprintf("rank-%04d.state", h.fault.Rank))
+	h.checkTime(t, state)
+}
+
+// start starts a run with the fault.
+func (h *aHang) start(t *testing.T, n int, backend string, args ...string) (c *exec.Cmd, errs *output, dir string) {
 	exe, err := exec.LookPath("trireme")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -105,37 +130,44 @@ func (h *aHang) run(t *testing.T, n int, backend string) {
 	write("rows.jsonl", rows.String())
 	write("eval.jsonl", rows.String())
 	fault, _ := json.Marshal(h.fault)
-	args := []string{"train", "--config", "run.yaml", "--nproc", strconv.Itoa(n), "--output_dir", "out",
-		"--set", "training.global_batch_size=12", "--set", "parallel.backend=" + backend, "--set", fmt.Sprintf("parallel.timeout_seconds=%g", hangLimit.Seconds()), "--set", "parallel.grace_seconds=3"}
+	args = append([]string{"train", "--config", "run.yaml", "--nproc", strconv.Itoa(n), "--output_dir", "out",
+		"--set", "training.global_batch_size=12", "--set", "parallel.backend=" + backend, "--set", "parallel.grace_seconds=3"}, args...)
 	for _, a := range h.args {
 		args = append(args, "--set", a)
 	}
-	c, errs := exec.Command(exe, args...), &output{}
+	c, errs = exec.Command(exe, args...), &output{}
 	c.Dir, c.Stderr, c.WaitDelay = dir, errs, 5*time.Second
 	c.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "HF_HUB_OFFLINE=1", cli.FaultVar+"="+string(fault))
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		c.Wait()
-		close(ended)
-	}()
-	if h.awaited {
-		h.runAwaited(t, c, ended, errs, exe, dir)
-		return
+	return c, errs, dir
+}
+
+// TestLongWork stretches the tokenizing, saving and exporting of one rank past every time-out: no collective is open
+// meanwhile, and the run completes.
+func TestLongWork(t *testing.T) {
+	for _, backend := range []string{"shm", "tcp"} {
+		for _, rank := range []int{0, 1} {
+			for _, activity := range []string{"tokenizing", "saving a checkpoint", "exporting", "preparing", "loading weights"} {
+				if (rank == 0) != (backend == "shm") && activity != "saving a checkpoint" { // half of the cases
+					continue
+				}
+				t.Run(fmt.Sprintf("%s of rank %d, %s", activity, rank, backend), func(t *testing.T) {
+					t.Parallel()
+					h := aHang{fault: cli.Fault{Rank: rank, Kind: "sleep", Activity: activity, For: 3 * time.Second, Every: true},
+						args: []string{"training.max_steps=3", "checkpoint.save_every_n_steps=2", "parallel.timeout_seconds=1"}}
+					c, errs, dir := h.start(t, 2, backend)
+					if err := c.Wait(); err != nil {
+						t.Fatalf("%v:\n%s", err, errs)
+					}
+					if _, err := os.Stat(filepath.Join(dir, "out", "final_model", "config.json")); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
 	}
-	select {
-	case <-ended:
-	case <-time.After(60 * time.Second):
-		c.Process.Kill()
-		<-ended
-		t.Fatalf("did not end:\n%s", errs)
-	}
-	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
-	h.check(t, lines[len(lines)-1], errs.String())
-	state := filepath.Join(dir, "out", "logs", fmt.Sprintf("rank-%04d.state", h.fault.Rank))
-	h.checkTime(t, state)
 }
 
 // check checks the report: rank, collective, activity.
@@ -166,20 +198,20 @@ func (h *aHang) checkTime(t *testing.T, state string) {
 
 // runAwaited checks that the run waits, that rank 0 says for whom, and that doctor job says it within two
 // seconds.
-func (h *aHang) runAwaited(t *testing.T, c *exec.Cmd, ended <-chan struct{}, errs *output, exe, dir string) {
+func (h *aHang) runAwaited(t *testing.T, c *exec.Cmd, ended <-chan struct{}, errs *output, dir string) {
 	defer func() {
 		c.Process.Kill()
 		<-ended
 	}()
 	var out []byte
-	want := regexp.MustCompile(fmt.Sprintf(`rank %d\b.*rank %d %s`, h.fault.Rank, h.fault.Rank, h.activity))
+	want := regexp.MustCompile(fmt.Sprintf(`rank %d\b.*rank %d %s.*\([1-9][\d.]* s\)`, h.fault.Rank, h.fault.Rank, h.activity)) // for a second
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		select {
 		case <-ended:
 			t.Fatalf("the run ended:\n%s", errs)
 		default:
 		}
-		doctor := exec.Command(exe, "doctor", "job", "out")
+		doctor := exec.Command(c.Path, "doctor", "job", "out")
 		doctor.Dir, doctor.Env = dir, append(os.Environ(), "HOME="+dir)
 		out, _ = doctor.Output()
 		if want.Match(bytes.ReplaceAll(out, []byte("\n"), []byte(" "))) {

@@ -132,7 +132,7 @@ func checkFlags(files []*file) []string {
 
 // formGroups are the files that call World.Group. On each rank they form all groups, also those without the
 // rank: a backend that compiles collectives takes the ranks of every group from these calls.
-var formGroups = []string{"parallel/mesh.go", "internal/bench/collectives.go", "internal/preflight/reduce.go", "internal/backend/record/group.go", "internal/backend/xla/backend.go"}
+var formGroups = []string{"parallel/mesh.go", "internal/bench/collectives.go", "internal/preflight/reduce.go", "bench/detect/worker.go", "internal/backend/record/group.go", "internal/backend/xla/backend.go"}
 
 // checkGroups finds calls of World.Group elsewhere.
 func checkGroups(files []*file) []string {
