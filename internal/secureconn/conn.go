@@ -20,18 +20,8 @@ var _ net.Conn = (*Conn)(nil)
 // Hello returns what the dialer sent in the handshake.
 func (c *Conn) Hello() []byte { return c.hello }
 
-// Mode returns the protection of frames.
-func (c *Conn) Mode() Mode { return c.mode }
-
 // NetConn returns the connection below, to set options. Its bytes belong to Conn.
 func (c *Conn) NetConn() net.Conn { return c.raw }
-
-// Buffered returns the number of received bytes that are not in the operating system's buffer anymore.
-func (c *Conn) Buffered() int {
-	c.in.mu.Lock()
-	defer c.in.mu.Unlock()
-	return c.in.r.Buffered() + len(c.in.rest)
-}
 
 func (c *Conn) Close() error         { return c.raw.Close() }
 func (c *Conn) LocalAddr() net.Addr  { return c.raw.LocalAddr() }
