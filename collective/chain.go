@@ -58,15 +58,16 @@ func (h *hosts) allReduce() error {
 		if err := h.joinMovers(); err != nil {
 			return err
 		}
-		fs = append(fs, h.striped(func(s int) error { return h.forwardVector(s, vector) })...)
+		sent := h.newSteps(h.items(vector))
+		fs = append(fs, h.striped(func(s int) error { return h.forwardVector(s, vector, sent[s]) })...)
 		if !h.last() {
-			fs = append(fs, h.striped(func(s int) error { return h.backwardVector(s, vector) })...)
+			fs = append(fs, h.striped(func(s int) error { return h.backwardVector(s, vector, sent[s]) })...)
 		}
 	}
 	return h.together(fs...)
 }
 
-func (h *hosts) forwardVector(s int, vector []int) error {
+func (h *hosts) forwardVector(s int, vector []int, sent steps) error {
 	sum, result := h.label(phaseSum), h.label(phaseResult)
 	run := h.chunkBuffers(s, 1)[0]
 	out := h.h.Out.Size()
@@ -80,16 +81,22 @@ func (h *hosts) forwardVector(s int, vector []int) error {
 			return err
 		}
 		if !h.last() {
-			return h.write(h.next(), s, sum.at(0, i.index), b)
+			err := h.write(h.next(), s, sum.at(0, i.index), b)
+			sent.done()
+			return err
 		}
 		h.published(s)
 		return h.write(h.prev(), s, result.at(0, i.index), b)
 	})
 }
 
-func (h *hosts) backwardVector(s int, vector []int) error {
+// backwardVector receives results in the memory of data that was sent before.
+func (h *hosts) backwardVector(s int, vector []int, sent steps) error {
 	l, out := h.label(phaseResult), h.h.Out.Size()
 	return h.onStripe(s, vector, func(i item) error {
+		if err := h.awaitStep(sent); err != nil {
+			return err
+		}
 		b := h.target[i.lo*out : i.hi*out]
 		if err := h.read(h.next(), s, l.at(0, i.index), b); err != nil {
 			return err
@@ -113,7 +120,7 @@ func (h *hosts) collectVector(vector []int) error {
 		if err != nil {
 			return err
 		}
-		var n steps
+		var n count
 		if err := h.divide(k, vector, func(i item) error {
 			if err := h.await(&n, k, i, true); err != nil {
 				return err
@@ -139,12 +146,13 @@ func (h *hosts) reduceScatter() error {
 		if err := h.joinMovers(); err != nil {
 			return err
 		}
-		fs = append(fs, h.striped(func(s int) error { return h.forwardParts(s, all) })...)
+		taken := h.newSteps(h.items(all)) // first terms of this host
+		fs = append(fs, h.striped(func(s int) error { return h.forwardParts(s, all, taken[s]) })...)
 		if !h.first() && h.accumulate {
-			fs = append(fs, h.striped(func(s int) error { return h.sendFirstTerms(s, all) })...)
+			fs = append(fs, h.striped(func(s int) error { return h.sendFirstTerms(s, all, taken[s]) })...)
 		}
 		if !h.last() {
-			fs = append(fs, h.striped(func(s int) error { return h.receiveParts(s, all) })...)
+			fs = append(fs, h.striped(func(s int) error { return h.receiveParts(s, all, taken[s]) })...)
 		}
 	}
 	return h.together(fs...)
@@ -160,7 +168,7 @@ func (h *hosts) position(k int, i item, memory []byte) []byte {
 	return memory[at+i.lo*out : at+i.hi*out]
 }
 
-func (h *hosts) forwardParts(s int, all []int) error {
+func (h *hosts) forwardParts(s int, all []int, taken steps) error {
 	sum, result, firstTerm := h.label(phaseSum), h.label(phaseResult), h.label(phaseFirst)
 	part, out := int(h.h.Count)/len(all), h.h.Out
 	work := h.chunkBuffers(s, 2)
@@ -175,6 +183,9 @@ func (h *hosts) forwardParts(s int, all []int) error {
 				return err
 			}
 			reduce(run[:(i.hi-i.lo)*h.running().Size()], h.running(), [][]byte{b}, out, Sum, false)
+			if h.onHost(i.rank) {
+				taken.done()
+			}
 		}
 		var dst []byte
 		here := h.onHost(i.rank)
@@ -199,22 +210,30 @@ func (h *hosts) forwardParts(s int, all []int) error {
 	})
 }
 
-func (h *hosts) sendFirstTerms(s int, all []int) error {
+func (h *hosts) sendFirstTerms(s int, all []int, taken steps) error {
 	l, out := h.label(phaseFirst), h.h.Out.Size()
 	return h.onStripe(s, all, func(i item) error {
 		if !h.onHost(i.rank) {
 			return nil
 		}
-		return h.write(h.mover(0), h.firstTerms(s), l.at(0, i.index), h.dsts[h.g.memoryRank(i.rank)][i.lo*out:i.hi*out])
+		err := h.write(h.mover(0), h.firstTerms(s), l.at(0, i.index), h.dsts[h.g.memoryRank(i.rank)][i.lo*out:i.hi*out])
+		taken.done()
+		return err
 	})
 }
 
-func (h *hosts) receiveParts(s int, all []int) error {
+// receiveParts receives results, which may replace the first terms.
+func (h *hosts) receiveParts(s int, all []int, taken steps) error {
 	l := h.label(phaseResult)
 	from := h.mover(len(h.g.hosts) - 1)
 	return h.onStripe(s, all, func(i item) error {
 		if !h.onHost(i.rank) {
 			return nil
+		}
+		if h.accumulate {
+			if err := h.awaitStep(taken); err != nil {
+				return err
+			}
 		}
 		if err := h.read(from, s, l.at(0, i.index), h.position(h.g.here, i, h.target)); err != nil {
 			return err
@@ -235,7 +254,7 @@ func (h *hosts) collectParts(all []int) error {
 		if err != nil {
 			return err
 		}
-		var n steps
+		var n count
 		if err := h.divide(k, all, func(i item) error {
 			if !h.onHost(i.rank) {
 				return nil

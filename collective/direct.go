@@ -77,10 +77,11 @@ func (o *messages) reduces() bool {
 // and, in an AllReduce, sends the sums.
 func (o *messages) largeDirect() error {
 	peers := o.others(anyRank)
-	summed := make([]chan struct{}, o.stripes) // a value per chunk that the stripe has summed
-	for s := range summed {
-		summed[s] = make(chan struct{}, chunksOf(len(o.outgoing(o.g.me))).count)
+	most := 0
+	for r := range o.g.ranks {
+		most = max(most, chunksOf(len(o.outgoing(r))).count)
 	}
+	summed, sent := o.newSteps(most), o.newSteps(most) // chunks
 	return o.together(append([]func() error{func() error {
 		for _, p := range peers {
 			if _, err := o.header(p, 0); err != nil {
@@ -97,12 +98,12 @@ func (o *messages) largeDirect() error {
 				}
 			}
 			if o.h.Kind != KindReduceScatter {
-				return o.receive(s, peers)
+				return o.receive(s, peers, sent[s])
 			}
 			return nil
 		})...)
 	}}, o.striped(func(s int) error {
-		if err := o.scatter(s, peers); err != nil || o.h.Kind != KindAllReduce {
+		if err := o.scatter(s, peers, sent[s]); err != nil || o.h.Kind != KindAllReduce {
 			return err
 		}
 		return o.publish(s, peers, summed[s])
@@ -110,7 +111,7 @@ func (o *messages) largeDirect() error {
 }
 
 // scatter sends the peers their data.
-func (o *messages) scatter(s int, peers []int) error {
+func (o *messages) scatter(s int, peers []int, sent steps) error {
 	if s == 0 {
 		for _, p := range peers {
 			if err := o.sendHeader(p, nil); err != nil {
@@ -132,12 +133,15 @@ func (o *messages) scatter(s int, peers []int) error {
 			}
 			more = true
 		}
+		if more {
+			sent.done()
+		}
 	}
 	return nil
 }
 
 // sum reduces the ranks' data for the caller in rank order.
-func (o *messages) sum(s int, summed chan<- struct{}) error {
+func (o *messages) sum(s int, summed steps) error {
 	g, mine, dst := o.g, o.outgoing(o.g.me), o.dst
 	if o.h.Kind == KindAllReduce {
 		dst = mine
@@ -160,20 +164,18 @@ func (o *messages) sum(s int, summed chan<- struct{}) error {
 			}
 		}
 		reduce(dst[i*c.size/in*out:][:len(m)/in*out], o.h.Out, srcs, o.h.DType, o.h.Op, o.accumulate)
-		summed <- struct{}{}
+		summed.done()
 	}
 	return nil
 }
 
 // publish sends the caller's part of an AllReduce, as it is summed.
-func (o *messages) publish(s int, peers []int, summed <-chan struct{}) error {
+func (o *messages) publish(s int, peers []int, summed steps) error {
 	mine := o.incoming(o.g.me)
 	l, c := o.label(phaseResult), chunksOf(len(mine))
 	for i := s; i < c.count; i += o.stripes {
-		select {
-		case <-summed:
-		case <-o.g.w.t.Failure().Done():
-			return o.g.w.t.Failure().Get()
+		if err := o.awaitStep(summed); err != nil {
+			return err
 		}
 		for _, p := range peers {
 			if err := o.write(p, s, l.at(0, i), c.of(mine, i)); err != nil {
@@ -184,9 +186,8 @@ func (o *messages) publish(s int, peers []int, summed <-chan struct{}) error {
 	return nil
 }
 
-// receive reads the peers' data into dst. In an AllReduce this overwrites data that was sent to the peer
-// before: the peer's chunk is the sum with it.
-func (o *messages) receive(s int, peers []int) error {
+// receive reads the peers' data into dst. In an AllReduce this overwrites data that was sent before.
+func (o *messages) receive(s int, peers []int, sent steps) error {
 	phase := byte(phaseData)
 	if o.h.Kind == KindAllReduce {
 		phase = phaseResult
@@ -199,6 +200,11 @@ func (o *messages) receive(s int, peers []int) error {
 			c := chunksOf(len(b))
 			if i >= c.count {
 				continue
+			}
+			if !more && o.h.Kind == KindAllReduce {
+				if err := o.awaitStep(sent); err != nil {
+					return err
+				}
 			}
 			if err := o.read(p, s, l.at(0, i), c.of(b, i)); err != nil {
 				return err

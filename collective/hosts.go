@@ -18,6 +18,10 @@ type hosts struct {
 	shown  [][]byte // the exposed data of this host's ranks
 	dsts   [][]byte // their dst, if sums start with it
 	target []byte   // for data from other hosts; exposed if there is Memory
+
+	// moved counts the caller's published steps by stripe, as the clocks do: the race detector does not
+	// see atomic operations on memory outside Go's.
+	moved [MaxStripes]atomic.Uint32
 }
 
 // throughHosts prepares the operation, runs it and waits until this host's ranks have finished.
@@ -177,10 +181,17 @@ func (h *hosts) joinMovers() error {
 	return nil
 }
 
+// items returns the number of items of the caller's slice.
+func (h *hosts) items(ranks []int) (n int) {
+	_ = h.divide(h.g.here, ranks, func(item) error { n++; return nil })
+	return n
+}
+
 // published counts a step of a stripe.
 func (h *hosts) published(stripe int) {
 	if m := h.g.mem; m != nil {
 		ch := h.g.progressChannel(stripe)
+		h.moved[stripe].Add(1)
 		atomic.AddUint32(&m.State(h.g.here, ch).Clock, 1)
 		m.Wake(ch)
 	}
@@ -232,16 +243,18 @@ func (h *hosts) onStripe(stripe int, ranks []int, f func(i item) error) error {
 	}
 }
 
-// steps counts the items that a mover of this host publishes.
-type steps [MaxStripes]uint32
+// count counts the items that a mover of this host publishes.
+type count [MaxStripes]uint32
 
 // await counts an item. If the caller needs it, it waits until the mover has it.
-func (h *hosts) await(n *steps, mover int, i item, need bool) error {
+func (h *hosts) await(n *count, mover int, i item, need bool) error {
 	n[h.stripe(i)]++
 	if !need {
 		return nil
 	}
-	return h.awaitProgress(mover, h.stripe(i), n[h.stripe(i)])
+	err := h.awaitProgress(mover, h.stripe(i), n[h.stripe(i)])
+	h.moved[h.stripe(i)].Load()
+	return err
 }
 
 // moverMemory returns the memory in which a mover of this host receives.

@@ -135,6 +135,30 @@ func (o *messages) striped(f func(stripe int) error) (fs []func() error) {
 	return fs
 }
 
+// steps counts steps of a goroutine that another waits for.
+type steps chan struct{}
+
+// newSteps returns steps per stripe, of up to n each.
+func (o *messages) newSteps(n int) []steps {
+	s := make([]steps, o.stripes)
+	for i := range s {
+		s[i] = make(steps, n)
+	}
+	return s
+}
+
+func (s steps) done() { s <- struct{}{} }
+
+// awaitStep waits for the next step.
+func (o *messages) awaitStep(s steps) error {
+	select {
+	case <-s:
+		return nil
+	case <-o.g.w.t.Failure().Done():
+		return o.g.w.t.Failure().Get()
+	}
+}
+
 func (o *messages) send() error {
 	head := o.h.Encode(make([]byte, 0, HeaderSize+SlotDataSize))
 	if inSlot(&o.h) {

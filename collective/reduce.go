@@ -17,7 +17,7 @@ func as[E tensor.Elem](b []byte, dt tensor.DType) []E {
 
 // reduce sets dst to (dst,) srcs[0], srcs[1], ... reduced by op in this order. srcs are the ranks' data, of
 // type st. dt, the type of dst, is st; or F32 if st is BF16 or F16; or BF16 or F16 if st is F32. dst may be
-// one of srcs if the types are equal.
+// one of srcs if the types are equal, unless accumulate.
 func reduce(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, accumulate bool) {
 	switch {
 	case dt == tensor.F32 && st == tensor.F32:
@@ -51,24 +51,26 @@ func views[E tensor.Elem](srcs [][]byte, st tensor.DType) [][]E {
 }
 
 func fold[E number](dst []E, srcs [][]E, op Op, accumulate bool) {
-	if len(srcs) == 2 && !accumulate && op == Sum {
-		add(dst, srcs[0], srcs[1])
-		return
-	}
 	var acc [block]E // dst may be one of srcs
 	for lo := 0; lo < len(dst); lo += block {
 		hi := min(lo+block, len(dst))
-		run, rest := acc[:hi-lo], srcs
-		if accumulate {
-			copy(run, dst[lo:hi])
-		} else {
-			copy(run, srcs[0][lo:hi])
-			rest = srcs[1:]
+		out, run := dst[lo:hi], acc[:hi-lo]
+		switch {
+		case accumulate:
+			for _, s := range srcs {
+				combine(out, out, s[lo:hi], op)
+			}
+			continue
+		case len(srcs) == 1:
+			copy(out, srcs[0][lo:hi])
+			continue
 		}
-		for _, s := range rest {
-			combine(run, s[lo:hi], op)
+		first, last := srcs[0][lo:hi], srcs[len(srcs)-1][lo:hi]
+		for _, s := range srcs[1 : len(srcs)-1] {
+			combine(run, first, s[lo:hi], op)
+			first = run
 		}
-		copy(dst[lo:hi], run)
+		combine(out, first, last, op)
 	}
 }
 
@@ -84,14 +86,15 @@ func add[E number](dst, a, b []E) {
 	}
 }
 
-func combine[E number](run, s []E, op Op) {
-	s = s[:len(run)]
+// combine: dst[i] = a[i] op b[i]; dst may be a or b.
+func combine[E number](dst, a, b []E, op Op) {
 	switch op {
 	case Sum:
-		add(run, run, s)
+		add(dst, a, b)
 	case Max:
-		for i, v := range s {
-			run[i] = max(run[i], v)
+		a, b = a[:len(dst)], b[:len(dst)]
+		for i := range dst {
+			dst[i] = max(a[i], b[i])
 		}
 	}
 }
@@ -111,7 +114,7 @@ func foldWide(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op
 		}
 		for _, s := range rest {
 			widen(wide[:hi-lo], s, st, lo)
-			combine(run, wide[:hi-lo], op)
+			combine(run, run, wide[:hi-lo], op)
 		}
 		switch dt {
 		case tensor.F32:

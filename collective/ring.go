@@ -9,12 +9,9 @@ func (h *hosts) allGather() error {
 		if err := h.joinMovers(); err != nil {
 			return err
 		}
-		arrived := make([]chan struct{}, h.stripes) // a value per item to forward
-		for s := range arrived {
-			n := 0
-			_ = h.received(ring, h.g.here, func(host int, i item) error { n++; return nil })
-			arrived[s] = make(chan struct{}, n)
-		}
+		n := 0
+		_ = h.received(ring, h.g.here, func(int, item) error { n++; return nil })
+		arrived := h.newSteps(n) // items to forward
 		fs = append(fs, h.striped(func(s int) error { return h.receiveGathered(s, ring, arrived[s]) })...)
 		fs = append(fs, h.striped(func(s int) error {
 			if ring {
@@ -63,7 +60,7 @@ func (h *hosts) gathered(i item, b []byte) []byte {
 	return b[at+i.lo*elem : at+i.hi*elem]
 }
 
-func (h *hosts) receiveGathered(s int, ring bool, arrived chan<- struct{}) error {
+func (h *hosts) receiveGathered(s int, ring bool, arrived steps) error {
 	l, n := h.label(phaseData), len(h.g.hosts)
 	return h.received(ring, h.g.here, func(host int, i item) error {
 		if h.stripe(i) != s {
@@ -77,7 +74,7 @@ func (h *hosts) receiveGathered(s int, ring bool, arrived chan<- struct{}) error
 			return err
 		}
 		h.published(s)
-		arrived <- struct{}{}
+		arrived.done()
 		return nil
 	})
 }
@@ -101,7 +98,7 @@ func (h *hosts) sendDirect(s int) error {
 }
 
 // sendRing sends this host's data to the next, then what arrives, except the next host's.
-func (h *hosts) sendRing(s int, arrived <-chan struct{}) error {
+func (h *hosts) sendRing(s int, arrived steps) error {
 	l, n := h.label(phaseData), len(h.g.hosts)
 	next := h.mover((h.g.host + 1) % n)
 	if err := h.onStripe(s, h.g.local, func(i item) error {
@@ -113,10 +110,8 @@ func (h *hosts) sendRing(s int, arrived <-chan struct{}) error {
 		if h.stripe(i) != s || host == (h.g.host+1)%n {
 			return nil
 		}
-		select {
-		case <-arrived:
-		case <-h.g.w.t.Failure().Done():
-			return h.g.w.t.Failure().Get()
+		if err := h.awaitStep(arrived); err != nil {
+			return err
 		}
 		return h.write(next, s, l.at(i.rank, i.index), h.gathered(i, h.target))
 	})
@@ -124,10 +119,9 @@ func (h *hosts) sendRing(s int, arrived <-chan struct{}) error {
 
 // collectGathered copies the data of this host's ranks, and what its movers receive.
 func (h *hosts) collectGathered(ring bool) error {
-	n := len(h.src)
+	part := len(h.src)
 	for i, b := range h.shown {
-		r := h.g.local[i]
-		move(h.dst[r*n:][:n], b)
+		move(h.dst[h.g.local[i]*part:][:part], b)
 	}
 	if h.g.mem == nil {
 		return nil
@@ -137,14 +131,12 @@ func (h *hosts) collectGathered(ring bool) error {
 		if err != nil {
 			return err
 		}
-		var count steps
+		var n count
 		if err := h.received(ring, k, func(_ int, i item) error {
-			if err := h.await(&count, k, i, true); err != nil {
+			if err := h.await(&n, k, i, true); err != nil {
 				return err
 			}
-			if n > 0 {
-				move(h.gathered(i, h.dst), h.gathered(i, from))
-			}
+			move(h.gathered(i, h.dst), h.gathered(i, from))
 			return nil
 		}); err != nil {
 			return err
@@ -156,6 +148,7 @@ func (h *hosts) collectGathered(ring bool) error {
 // allToAll copies between this host's ranks, and exchanges directly with the others.
 func (h *hosts) allToAll() error {
 	peers := h.others(func(rank int) bool { return h.g.mem == nil || !h.onHost(rank) })
+	sent := h.newSteps(chunksOf(len(h.src) / len(h.g.ranks)).count)
 	return h.together(append([]func() error{func() error {
 		for _, p := range peers {
 			if _, err := h.header(p, 0); err != nil {
@@ -166,6 +159,6 @@ func (h *hosts) allToAll() error {
 		for i, b := range h.shown {
 			copy(h.incoming(h.g.local[i]), b[h.g.me*part:][:part])
 		}
-		return h.together(h.striped(func(s int) error { return h.receive(s, peers) })...)
-	}}, h.striped(func(s int) error { return h.scatter(s, peers) })...)...)
+		return h.together(h.striped(func(s int) error { return h.receive(s, peers, sent[s]) })...)
+	}}, h.striped(func(s int) error { return h.scatter(s, peers, sent[s]) })...)...)
 }

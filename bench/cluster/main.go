@@ -192,7 +192,7 @@ func (h *harness) ranks(ctx context.Context, program string, args []string, env 
 	var cmds [2]*exec.Cmd
 	for i, host := range h.hosts {
 		c := host.Command(ctx, program, args...)
-		c.Env = append(os.Environ(), "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1", "LOCAL_RANK=0", "GROUP_WORLD_SIZE=2", "MASTER_ADDR="+h.hosts[0].Addr,
+		c.Env = append(c.Environ(), "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1", "LOCAL_RANK=0", "GROUP_WORLD_SIZE=2", "MASTER_ADDR="+h.hosts[0].Addr,
 			fmt.Sprint("RANK=", i), fmt.Sprint("GROUP_RANK=", i), fmt.Sprint("MASTER_PORT=", h.port))
 		for _, e := range env {
 			if e != "" {

@@ -34,7 +34,15 @@ func RunRank(t *testing.T, rank, n int, open func(t *testing.T, cfg collective.C
 	})
 }
 
+// RunOperations runs the part of the suite in which no rank fails, in one process.
+func RunOperations(t *testing.T, mk Make) { suiteOperations(t, maker{worlds: mk, meeting: meeting}) }
+
 func suite(t *testing.T, mk maker) {
+	suiteOperations(t, mk)
+	t.Run("failures", func(t *testing.T) { failures(t, mk) })
+}
+
+func suiteOperations(t *testing.T, mk maker) {
 	t.Run("operations", func(t *testing.T) { operations(t, mk) })
 	t.Run("reduce_scatter", func(t *testing.T) { reduceScatter(t, mk) })
 	t.Run("sequence", func(t *testing.T) { sequence(t, mk) })
@@ -42,7 +50,6 @@ func suite(t *testing.T, mk maker) {
 	t.Run("mesh", func(t *testing.T) { mesh(t, mk) })
 	t.Run("messages", func(t *testing.T) { messages(t, mk) })
 	t.Run("pipeline", func(t *testing.T) { pipeline(t, mk) })
-	t.Run("failures", func(t *testing.T) { failures(t, mk) })
 }
 
 func parts(dt tensor.DType, n, ranks int) [][]byte {

@@ -87,20 +87,18 @@ func TestSuite(t *testing.T) {
 		direct int // collective.Config.MaxDirect
 		conns  int
 		hosts  []int // sizes
+		run    func(*testing.T, collectivetest.Make)
 	}{
-		{"direct", Plain, 8, 1, nil},
-		{"direct encrypted", Encrypt, 8, 3, nil},
-		{"chain", Plain, 1, 1, nil},
-		{"chain signed", Sign, 1, 2, nil},
-		{"hosts 2+2", Plain, 8, 1, []int{2, 2}},
-		{"hosts 3+1", Encrypt, 8, 2, []int{3, 1}},
-		{"hosts 1+2+2 ring", Plain, 1, 3, []int{1, 2, 2}},
+		{"direct", Plain, 8, 1, nil, collectivetest.RunOperations},
+		{"direct encrypted", Encrypt, 8, 3, nil, collectivetest.Run},
+		{"chain", Plain, 1, 1, nil, collectivetest.Run},
+		{"chain signed", Sign, 1, 2, nil, collectivetest.RunOperations},
+		{"hosts 2+2", Plain, 8, 1, []int{2, 2}, collectivetest.RunOperations},
+		{"hosts 3+1", Encrypt, 8, 2, []int{3, 1}, collectivetest.Run},
+		{"hosts 1+2+2 ring", Plain, 1, 3, []int{1, 2, 2}, collectivetest.RunOperations},
 	} {
-		if testing.Short() && c.mode != Plain {
-			continue
-		}
 		t.Run(c.name, func(t *testing.T) {
-			collectivetest.Run(t, worlds(func(r Config) Config {
+			c.run(t, worlds(func(r Config) Config {
 				r.Mode, r.MaxDirect, r.Connections = c.mode, c.direct, c.conns
 				return onHosts(r, c.hosts)
 			}))
@@ -132,7 +130,7 @@ func TestRandomLayouts(t *testing.T) {
 
 // TestPlacement: ranks of a host that are not adjacent share no memory, and the bits are the same.
 func TestPlacement(t *testing.T) {
-	collectivetest.Run(t, worlds(func(r Config) Config {
+	collectivetest.RunOperations(t, worlds(func(r Config) Config {
 		r.Mode = Plain
 		host := r.Rank % 2
 		r = onHosts(r, []int{})
