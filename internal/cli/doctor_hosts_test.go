@@ -285,6 +285,11 @@ func TestNamedInterface(t *testing.T) {
 			t.Errorf("%s: codes %v\n%s", v, codes, strings.Join(out, "\n"))
 		}
 	}
+	if codes, out := onHosts(t, m.Hosts, nil, func(i int) []string {
+		return slices.Insert(bench(i), 1, "--local_addr", fmt.Sprintf("10.88.0.%d", i+1))
+	}); codes[0] != 0 || codes[1] != 0 {
+		t.Errorf("--local_addr: codes %v\n%s", codes, strings.Join(out, "\n"))
+	}
 	codes, out := onHosts(t, m.Hosts, []string{"NCCL_SOCKET_IFNAME=eth1"}, func(i int) []string {
 		return []string{"launch", "--nnodes", "2", "--node_rank", fmt.Sprint(i), "--rdzv_endpoint", a.Addr + ":29500", "--", "sh", "-c", "echo at $MASTER_ADDR"}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -401,6 +402,12 @@ func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) 
 		fmt.Fprintf(stderr, "logs: %s\n", w.Output.Dir)
 	} else {
 		defer os.RemoveAll(dir)
+	}
+	if ip, err := netip.ParseAddr(s.cluster.LocalAddr); err == nil && !ip.IsLoopback() {
+		if w.Env == nil {
+			w.Env = os.Environ()
+		}
+		w.Env = append(w.Env, netif.LocalAddrVar+"="+ip.String())
 	}
 	if s.flags.preflight {
 		s.cluster.Preflight = preflightOf(stderr)

@@ -58,8 +58,11 @@ type Choice struct {
 	Spec string // see Select
 }
 
-// variables name an interface for the same job under other programs. The first one that is set counts.
-var variables = [...]string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"}
+// LocalAddrVar is the variable with the address of --local_addr, which a launcher sets for its workers.
+const LocalAddrVar = "TRIREME_LOCAL_ADDR"
+
+// variables name an interface, for other programs too. The first one that is set counts.
+var variables = [...]string{LocalAddrVar, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"}
 
 // Chosen returns the interface that the user named: by the key parallel.interface, whose value is key, or by
 // a variable. lookup is os.LookupEnv. Without either the Spec is empty.
