@@ -40,8 +40,9 @@ configuration.`,
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` (YAML) of the run")
 	p.StringVar(&f.modelName, "model", "", "model: a Hugging Face `DIR`, a name on the hub, a run's directory, or a checkpoint [model.path]")
 	p.StringVar(&f.data, "data", "", "evaluation data: the `PATH` of a file or directory, or a glob [data.path]")
-	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per NUMA node (default 1)")
+	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per GPU with --device cuda, else per NUMA node (default 1)")
 	f.secret.add(p)
+	f.hosts.addHostFlags(p)
 	f.addDeviceFlags(p)
 	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: data.sequence_length=128 (repeatable)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -52,9 +53,15 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if f.config == "" && f.modelName == "" && !sets(f.sets, "model.") {
 		return usage("--model is missing", c.CommandPath()+" --model DIR --data FILE")
 	}
+	if err := f.resolveNproc(); err != nil {
+		return err
+	}
 	env, err := f.secret.env()
 	if err != nil {
 		return err
+	}
+	if f.hosts.launches(c, env) {
+		return f.hosts.runCommand(c, f.nproc, f.secret, "")
 	}
 	notes := c.ErrOrStderr()
 	if env.Rank > 0 || isOwnWorker() {

@@ -23,6 +23,10 @@ var flagAliases = map[string][]string{
 	"output_dir":     {"output"},
 	"nproc":          {"nproc_per_node", "num_processes", "ranks"},
 	"world_size":     {"nproc", "ranks"},
+	"nnodes":         {"num_nodes", "num_machines"},
+	"node_rank":      {"machine_rank"},
+	"master_addr":    {"main_process_ip"},
+	"master_port":    {"main_process_port"},
 	"ranks_per_node": {"local_world_size", "nproc_per_node"},
 }
 
@@ -64,15 +68,23 @@ func bareResume(args []string) []string {
 	return out
 }
 
-// ranksFlag is a number of ranks, or auto.
+// ranksFlag is a number of ranks, or autoNproc.
 type ranksFlag int
 
-func (n *ranksFlag) String() string { return strconv.Itoa(int(*n)) }
-func (n *ranksFlag) Type() string   { return "ranks" }
+// autoNproc is --nproc auto, until resolveNproc.
+const autoNproc ranksFlag = -1 << 31
+
+func (n *ranksFlag) String() string {
+	if *n == autoNproc {
+		return "auto"
+	}
+	return strconv.Itoa(int(*n))
+}
+func (n *ranksFlag) Type() string { return "ranks" }
 
 func (n *ranksFlag) Set(s string) error {
 	if s == "auto" {
-		*n = ranksFlag(autoRanks())
+		*n = autoNproc
 		return nil
 	}
 	v, err := strconv.Atoi(s)

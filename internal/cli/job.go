@@ -39,6 +39,9 @@ type job struct {
 // job loads the configuration: the file or recipe, the environment, --set, flags, then more. Later
 // sources override earlier ones.
 func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Source) (*job, error) {
+	if err := f.resolveNproc(); err != nil {
+		return nil, err
+	}
 	switch {
 	case f.useFSDP && f.mode != "" && f.mode != "fsdp":
 		return nil, usage("--use_fsdp contradicts --mode "+f.mode, "--mode fsdp, or --mode "+f.mode)

@@ -315,8 +315,8 @@ func (f *launchFlags) workers(s *launchSettings, file accelerateFile) (err error
 		return err
 	}
 	w.Command, w.Role = s.program.command, f.role
-	w.Grace = seconds(f.shutdownTimeout)
-	if s.program.trireme == nil || f.flags.Lookup("shutdown_timeout").Changed {
+	if s.program.trireme == nil || f.flags.Lookup("shutdown_timeout").Changed { // trireme's ranks end early, and save
+		w.Grace = seconds(f.shutdownTimeout)
 		w.StopGrace = w.Grace
 	}
 	s.logDir = f.logDir

@@ -189,6 +189,9 @@ type planRequest struct {
 
 func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	help := c.CommandPath() + " --help"
+	if err := f.resolveNproc(); err != nil {
+		return a, err
+	}
 	if c.Flags().Changed("world_size") && f.nproc < 1 {
 		return a, usage(fmt.Sprintf("--world_size is %d: it must be at least 1", f.nproc), "")
 	}

@@ -32,6 +32,7 @@ type trainFlags struct {
 	mode      string
 	useFSDP   bool
 	nproc     ranksFlag
+	hosts     launchFlags // of hostFlags
 	secret    secretFlags
 	sets      []string
 	modelName string
@@ -65,6 +66,7 @@ Precedence: flag, --set, environment (TRIREME_TRAINING_MAX_STEPS=20), file, defa
 for examples.
 
 Ctrl-C stops the run after the current step and saves a checkpoint; --resume continues from it.
+With --nnodes this command on each machine starts the ranks of one job, as "trireme launch" does.
 Started by srun, mpirun or torchrun (RANK, WORLD_SIZE), train runs as one rank of that job.
 
 Errors in the configuration and in input files have exit code 2, and are reported before any rank
@@ -73,20 +75,25 @@ starts if possible.`,
   trireme train --config run.yaml --nproc 2
   trireme train --model DIR --data train.jsonl --epochs 3 --learning_rate 1e-5
   trireme train --config run.yaml --resume auto
+  trireme train --config run.yaml --nnodes 2 --node_rank 0 --master_addr 10.0.0.1 --nproc 8
   trireme train --config run.yaml --dry_run --json`,
 		Args: noArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	p := c.Flags()
 	f.addConfigFlags(p)
-	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per NUMA node (default: from --config, or 1; built-in recipe: 2)")
+	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per GPU with --device cuda, else per NUMA node (default: from --config, or 1; built-in recipe: 2)")
 	f.secret.add(p)
+	f.hosts.addHostFlags(p)
 	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print the memory that the run needs, and stop")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
 }
 
 func (f *trainFlags) run(c *cobra.Command) (err error) {
+	if err := f.resolveNproc(); err != nil {
+		return err
+	}
 	if c.Flags().Changed("nproc") && f.nproc < 1 {
 		return usage(fmt.Sprintf("--nproc is %d: it must be at least 1", f.nproc), "")
 	}
@@ -99,6 +106,14 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	c.SetErr(ignorePipeErrors(c.ErrOrStderr()))
 	if c.Flags().Changed("output_dir") && f.outputDir == "" { // likely an unset shell variable
 		return usage("--output_dir is empty", "--output_dir DIR, or without the flag for a new runs/NAME-N")
+	}
+	if f.hosts.launches(c, env) {
+		if !f.dryRun {
+			return f.hosts.runCommand(c, f.nproc, f.secret, f.logDir())
+		}
+		if env, err = f.hosts.world(c, f.nproc, f.secret); err != nil {
+			return err
+		}
 	}
 	job, err := f.job(c, env)
 	if err != nil {
