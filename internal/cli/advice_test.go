@@ -21,10 +21,11 @@ func TestAdvice(t *testing.T) {
 	others := map[string]bool{
 		"no-python": true, "no_python": true, "nnodes": true, "nproc_per_node": true, "long": true, // of torchrun and zstd
 		"quiet": true, "disable-pip-version-check": true, "no-deps": true, "only-binary": true, "dest": true, // of pip
-		"xla_gpu_cuda_data_dir": true,                       // of XLA
-		"uts":                   true,                       // of unshare
-		"endpoints":             true,                       // of etcdctl
-		"region":                true, "instance-ids": true, // of the AWS CLI
+		"xla_gpu_cuda_data_dir": true,                          // of XLA
+		"mpi":                   true, "ntasks-per-node": true, // of srun
+		"uts":       true,                       // of unshare
+		"endpoints": true,                       // of etcdctl
+		"region":    true, "instance-ids": true, // of the AWS CLI
 	}
 	commands := []*cobra.Command{newRoot()}
 	for i := 0; i < len(commands); i++ {
