@@ -168,6 +168,8 @@ func examineJob(states []*flight.State, now time.Time) *jobReport {
 	case !p.Verdict.Ends() && lost >= 0:
 		r.Verdict, r.Rank, r.ends = flight.Lost.String(), lost, true
 		r.Text = fmt.Sprintf("%s %s; %s", states[lost].Name(), ranks[lost].Gone, states[lost].LastSeen())
+	case p.Text == "" && ended > 0:
+		r.Text = fmt.Sprintf("%d of %d ranks have ended", ended, len(ranks))
 	case p.Text == "":
 		r.Text = "all ranks make progress"
 	}
