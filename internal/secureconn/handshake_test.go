@@ -216,8 +216,8 @@ func TestSilentFlood(t *testing.T) {
 	works(t, l, "").Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending.count > maxPerSource {
-		t.Errorf("%d pending connections of one address, the limit is %d", l.pending.count, maxPerSource)
+	if len(l.pending.conns) > maxPerSource {
+		t.Errorf("%d pending connections of one address, the limit is %d", len(l.pending.conns), maxPerSource)
 	}
 }
 
@@ -230,31 +230,49 @@ type from struct {
 func (f *from) RemoteAddr() net.Addr { return &f.addr }
 func (f *from) Close() error         { f.closed = true; return nil }
 
-// The address with the most connections loses one, so that the single connection of another stays.
+// The addresses with the most connections lose the oldest one: a single connection of another address stays, and
+// a new one of a new address enters.
 func TestPendingIsFair(t *testing.T) {
-	p := newPending()
-	one := &from{addr: net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}}
-	p.add(one)
-	var all []*from
-	for i := range 4 * maxPending {
-		c := &from{addr: net.TCPAddr{IP: net.IPv4(10, 0, 1, byte(i%3))}}
-		all = append(all, c)
-		p.add(c)
-	}
-	if one.closed || p.count != maxPending {
-		t.Errorf("one closed: %v; %d pending", one.closed, p.count)
-	}
-	for i, c := range all {
-		if c.closed != (i < len(all)-maxPending+1) {
-			t.Fatalf("connection %d of %d: closed %v", i, len(all), c.closed)
+	for name, c := range map[string]struct {
+		sources, more int
+		single        bool // another address has a connection before
+		lost          int
+	}{
+		"three addresses": {3, 3 * maxPending, true, 3*maxPending - maxPending + 1},
+		"one address":     {1, maxPerSource + 5, true, 5},
+		"many addresses":  {1 << 20, maxPending + 40, false, 40},
+	} {
+		p := newPending()
+		one := &from{addr: net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}}
+		if c.single {
+			p.add(one)
 		}
-	}
-	for _, c := range all {
-		p.remove(c)
-	}
-	p.remove(one)
-	if p.count != 0 || len(p.from) != 0 {
-		t.Errorf("%d pending, %d addresses left", p.count, len(p.from))
+		var all []*from
+		for i := range c.more {
+			n := i % c.sources
+			f := &from{addr: net.TCPAddr{IP: net.IPv4(10, 1, byte(n>>8), byte(n))}}
+			all = append(all, f)
+			p.add(f)
+		}
+		lost := 0
+		for i, f := range all {
+			if f.closed {
+				lost++
+			}
+			if f.closed != (i < c.lost) {
+				t.Fatalf("%s: connection %d of %d: closed %v", name, i, len(all), f.closed)
+			}
+		}
+		if one.closed || lost != c.lost {
+			t.Errorf("%s: one closed: %v; %d lost, want %d", name, one.closed, lost, c.lost)
+		}
+		for _, f := range all {
+			p.remove(f)
+		}
+		p.remove(one)
+		if len(p.conns) != 0 || len(p.from) != 0 {
+			t.Errorf("%s: %d pending, %d addresses left", name, len(p.conns), len(p.from))
+		}
 	}
 }
 

@@ -12,13 +12,13 @@ const (
 	maxPerSource = 128
 )
 
-// pending has the connections that are not authenticated, oldest first, by the address of their peer.
+// pending has the connections that are not authenticated, oldest first, and their number by address.
 type pending struct {
-	from  map[netip.Addr][]net.Conn
-	count int
+	conns []net.Conn
+	from  map[netip.Addr]int
 }
 
-func newPending() pending { return pending{from: map[netip.Addr][]net.Conn{}} }
+func newPending() pending { return pending{from: map[netip.Addr]int{}} }
 
 func source(c net.Conn) netip.Addr {
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
@@ -27,53 +27,51 @@ func source(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-// add adds a connection. Above a limit it resets another: the oldest of the same address, or of the address
-// with the most. A true peer ends its handshake long before, and dials again if it does not.
+// add adds a connection. Above a limit it resets another: the oldest of the same address, or the oldest of the
+// addresses with the most. A true peer ends its handshake long before, and dials again if it does not.
 func (p *pending) add(c net.Conn) {
 	a := source(c)
-	p.from[a] = append(p.from[a], c)
-	p.count++
-	if len(p.from[a]) > maxPerSource {
-		p.evict(a)
+	p.conns = append(p.conns, c)
+	p.from[a]++
+	if p.from[a] > maxPerSource {
+		p.evict(p.from[a])
 	}
-	if p.count > maxPending {
-		most := a
-		for b, cs := range p.from {
-			if len(cs) > len(p.from[most]) {
-				most = b
-			}
+	if len(p.conns) > maxPending {
+		most := 0
+		for _, n := range p.from {
+			most = max(most, n)
 		}
 		p.evict(most)
 	}
 }
 
-func (p *pending) evict(a netip.Addr) {
-	c := p.from[a][0]
-	p.remove(c)
-	reset(c)
+// evict resets the oldest connection of an address with n.
+func (p *pending) evict(n int) {
+	for _, c := range p.conns {
+		if p.from[source(c)] == n {
+			p.remove(c)
+			reset(c)
+			return
+		}
+	}
 }
 
 // remove removes a connection; one that was evicted is absent.
 func (p *pending) remove(c net.Conn) {
-	a := source(c)
-	cs := p.from[a]
-	i := slices.Index(cs, c)
+	i := slices.Index(p.conns, c)
 	if i < 0 {
 		return
 	}
-	p.count--
-	if cs = slices.Delete(cs, i, i+1); len(cs) == 0 {
+	p.conns = slices.Delete(p.conns, i, i+1)
+	a := source(c)
+	if p.from[a]--; p.from[a] == 0 {
 		delete(p.from, a)
-		return
 	}
-	p.from[a] = cs
 }
 
 func (p *pending) closeAll() {
-	for _, cs := range p.from {
-		for _, c := range cs {
-			reset(c)
-		}
+	for _, c := range p.conns {
+		reset(c)
 	}
 }
 
