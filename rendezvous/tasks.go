@@ -15,7 +15,7 @@ type Tasks struct {
 	Launcher             string // srun or mpirun
 	Rank, Size           int    // of this process, and the number of processes
 	LocalRank, LocalSize int    // on this host
-	Host, Hosts          int    // index of this host, and the number of hosts
+	Host, Hosts          int    // index of this host, and the number of hosts; mpirun: of processes, unless there is one host
 	Addr                 string // host of rank 0; 127.0.0.1 if there is one host, "" if the launcher does not give it
 	Port                 int    // derived from RunID
 	RunID                string // the same for all processes; "" if the launcher does not give it
@@ -102,8 +102,8 @@ func (r *reader) numbers(t *Tasks) *Tasks {
 	t.Rank = r.number(t.rankVar, 0, 0, t.Size-1)
 	t.LocalSize = r.number(t.localSizeVar, t.Size, 1, t.Size)
 	t.LocalRank = r.number(t.localRankVar, t.Rank%t.LocalSize, 0, t.LocalSize-1)
-	t.Hosts = (t.Size + t.LocalSize - 1) / t.LocalSize
-	t.Host = min(t.Rank/t.LocalSize, t.Hosts-1)
+	// The numbers of other hosts are unknown, and hosts may be uneven: on several, each process counts as one.
+	t.Host, t.Hosts = t.Rank, t.Size
 	return t
 }
 

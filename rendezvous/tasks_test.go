@@ -29,7 +29,7 @@ func TestTasks(t *testing.T) {
 		{"the interactive step of salloc", "SLURM_JOB_ID=1 SLURM_STEP_ID=4294967290 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_TASKS_PER_NODE=4", "single"},
 		{"mpirun in a step", openMPI + task3, "mpirun 1/4 local 1/4 group 0/1 127.0.0.1:P mpirun-77 restart 0"},
 		{"Open MPI", openMPI, "mpirun 1/4 local 1/4 group 0/1 127.0.0.1:P mpirun-77 restart 0"},
-		{"Open MPI, two hosts", strings.Replace(openMPI, "LOCAL_SIZE=4", "LOCAL_SIZE=2", 1) + "MASTER_ADDR=n1 " + secret, "mpirun 1/4 local 1/2 group 0/2 n1:P mpirun-77 restart 0"},
+		{"Open MPI, two hosts", strings.Replace(openMPI, "LOCAL_SIZE=4", "LOCAL_SIZE=2", 1) + "MASTER_ADDR=n1 " + secret, "mpirun 1/4 local 1/2 group 1/4 n1:P mpirun-77 restart 0"},
 		{"Open MPI, two hosts, no address", strings.Replace(openMPI, "LOCAL_SIZE=4", "LOCAL_SIZE=2", 1) + secret, "MASTER_ADDR is not set"},
 		{"MPICH", hydra, "mpirun 2/3 local 2/3 group 0/1 127.0.0.1:P none restart 0"},
 		{"mpirun -n 1", "PMI_RANK=0 PMI_SIZE=1 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1", "single"},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"trireme/collective/mpi"
 	"trireme/launch"
 	"trireme/monitor"
 )
@@ -21,6 +22,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	}
 	stop := launch.HandleSignals(os.LookupEnv, stderr, nil)
 	defer stop.Close()
+	defer mpi.Finalize()
 	defer func() {
 		if e := recover(); e != nil {
 			code = report(stderr, crash(stop, "", e, debug.Stack()))

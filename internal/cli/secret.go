@@ -38,8 +38,12 @@ func (f *secretFlags) lookup(name string) (string, bool) {
 
 // env reads this process's variables.
 func (f *secretFlags) env() (rendezvous.Env, error) {
-	env, err := rendezvous.Read(f.lookup)
+	lookup, without := shareByMPI(f.lookup)
+	env, err := rendezvous.Read(lookup)
 	if err != nil {
+		if without != nil {
+			err = fmt.Errorf("%w (MPI did not pass it: %w)", err, without)
+		}
 		return env, &Exit{CodeUsage, err}
 	}
 	return env, nil

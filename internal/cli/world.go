@@ -208,7 +208,6 @@ func (w *world) Close() (err error) {
 	if w.World != nil {
 		err = w.World.Close()
 	}
-	mpi.Finalize()
 	<-w.conn.ready
 	if w.conn.store == nil {
 		return err
