@@ -22,7 +22,7 @@ import (
 // shareTime limits the wait for the other processes of mpirun when they start.
 const shareTime = time.Minute
 
-// sharedByMPI is what a process of mpirun shares with the others. Only rank 0 has an address and a secret.
+// sharedByMPI is the value of a process of mpirun for the others. Only rank 0 has an address and a secret.
 type sharedByMPI struct {
 	Host, Addr, Secret, RunID string
 }
