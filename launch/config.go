@@ -21,6 +21,10 @@ type Config struct {
 	Env     []string // KEY=value, the workers' base environment; nil: this process's
 	Dir     string   // working directory; "": this process's
 
+	// Foreign is for programs whose exit codes do not have the meanings of this package: 75 is a failure, and
+	// 2, 3 and 4 are no reason against a restart.
+	Foreign bool
+
 	World World
 
 	// Grace is the time that the other workers have to end after one has failed, and that a worker has

@@ -35,6 +35,7 @@ type Failure struct {
 	Shown    bool     // its output was shown on the terminal
 	Log      string   // path of its log, or ""
 	Others   int      // number of other ranks that stopped because of it; from Run, those of this machine
+	Foreign  bool     // of Config
 	Restarts int      // of the job, before this start; Run leaves it 0
 }
 
@@ -115,5 +116,5 @@ func (f *Failure) Report(w io.Writer) {
 
 // Retry reports whether a restart may help: it does not after a usage error or a failed check.
 func (f *Failure) Retry() bool {
-	return f.Code != CodeUsage && f.Code != CodeNo && f.Code != CodeAuth
+	return f.Foreign || f.Code != CodeUsage && f.Code != CodeNo && f.Code != CodeAuth
 }

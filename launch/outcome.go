@@ -27,7 +27,7 @@ func (a *attempt) outcome(w *worker) (int, bool) {
 	if a.stopSignal != 0 && (code == a.stopCode()) {
 		return a.stopCode(), true // nothing to save, or signals not handled yet
 	}
-	return code, code == CodeDone || code == CodeStopped
+	return code, code == CodeDone || code == CodeStopped && !a.cfg.Foreign
 }
 
 // firstFailed returns the worker that failed first, ignoring those with CodePeerLost; or rank 0 if it failed
@@ -51,7 +51,7 @@ func (a *attempt) firstFailed() *worker {
 func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	stack := readCrash(w.crash)
 	w.readRest()
-	f := &Failure{Rank: w.rank, Ranks: w.ranks, After: w.at.Sub(a.began), Log: a.cfg.logOf(w)}
+	f := &Failure{Rank: w.rank, Ranks: w.ranks, Foreign: a.cfg.Foreign, After: w.at.Sub(a.began), Log: a.cfg.logOf(w)}
 	f.Code, _ = a.outcome(w)
 	if w.state != nil {
 		if ws := w.state.Sys().(syscall.WaitStatus); ws.Signaled() {

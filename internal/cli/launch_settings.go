@@ -314,7 +314,7 @@ func (f *launchFlags) workers(s *launchSettings, file accelerateFile) (err error
 	if w.Output, err = f.output(); err != nil {
 		return err
 	}
-	w.Command, w.Role = s.program.command, f.role
+	w.Command, w.Role, w.Foreign = s.program.command, f.role, s.program.trireme == nil
 	if s.program.trireme == nil || f.flags.Lookup("shutdown_timeout").Changed { // trireme's ranks end early, and save
 		w.Grace = seconds(f.shutdownTimeout)
 		w.StopGrace = w.Grace
