@@ -39,14 +39,17 @@ type Failure struct {
 	Restarts int      // of the job, before this start; Run leaves it 0
 }
 
-// hangPrefix begins the report of a hang, a sentence that names the rank (package flight).
-const hangPrefix = "hang: "
+// named reports whether Why is a sentence that names the ranks: a hang (package flight), or ranks that called
+// different operations (package collective).
+func (f *Failure) named() bool {
+	return strings.HasPrefix(f.Why, "hang: ") || strings.HasPrefix(f.Why, "ranks called ")
+}
 
 // Error returns one line: the rank, how it ended, the other ranks, the log.
 func (f *Failure) Error() string {
 	var b strings.Builder
 	who := rankNames(f.Rank, f.Ranks)
-	if f.Rank >= 0 && !strings.HasPrefix(f.Why, who+" ") && !strings.HasPrefix(f.Why, hangPrefix) { // else Why is the sentence
+	if f.Rank >= 0 && !strings.HasPrefix(f.Why, who+" ") && !f.named() { // else Why is the sentence
 		b.WriteString(who + " ")
 		if f.Host != "" {
 			b.WriteString("on " + f.Host + " ")
@@ -67,7 +70,7 @@ func (f *Failure) Error() string {
 		fmt.Fprintf(&b, "exited with code %d", f.Code)
 	}
 	switch {
-	case strings.HasPrefix(f.Why, hangPrefix):
+	case f.named():
 		fmt.Fprintf(&b, ". the job ended after %v", f.After.Round(10*time.Millisecond))
 	case f.Rank >= 0:
 		fmt.Fprintf(&b, " after %v", f.After.Round(10*time.Millisecond))

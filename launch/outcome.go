@@ -127,7 +127,7 @@ func (a *attempt) lostFailure(b *message) *Failure {
 		if f.Ranks = 1; b.From < 0 { // the launcher reports processes
 			f.Ranks = w.ranks
 		}
-		if !strings.HasPrefix(f.Why, hangPrefix) && !strings.Contains(f.Why, flight.SeenPrefix) { // else Why has it
+		if !f.named() && !strings.Contains(f.Why, flight.SeenPrefix) { // else Why has it
 			f.Doing = a.cfg.lastSeen(a.workers.all, w)
 		}
 		w.readRest()

@@ -232,6 +232,8 @@ func exitOf(stop *launch.Shutdown, env rendezvous.Env, err error) error {
 		return &Exit{asked.Code(), err} // another rank stopped before its first step
 	case errors.Is(err, train.ErrNotFinite) && env.LocalRank > 0:
 		return &Exit{CodePeerLost, err} // common to all ranks: local rank 0 reports it
+	case errors.As(err, &lost) && lost.Kind == collective.ErrMismatch: // no rank is known to be the right one
+		return &Exit{CodePeerLost, errors.Join(err, stop.ReportRootCause(env.Rank, env.Rank, lost.Text))}
 	case errors.As(err, &lost) && (lost.Rank != env.Rank || lost.Kind == collective.ErrPeerLost):
 		time.Sleep(causeDelay)
 		return &Exit{CodePeerLost, err}
