@@ -61,7 +61,7 @@ func TestTorchrunEnvironment(t *testing.T) {
 	port := fmt.Sprint(freePorts(t))
 	// In torchrun's workers the agent's store is at MASTER_PORT; ours make their own there.
 	store := regexp.MustCompile(`(?m)^TORCHELASTIC_USE_AGENT_STORE=(True|False)$`)
-	files := regexp.MustCompile(`(?m)^TORCHELASTIC_ERROR_FILE=.*/([^/]+)_[^/_]+/(attempt_\d+/\d+/error\.json)$`)
+	files := regexp.MustCompile(`(?m)^TORCHELASTIC_ERROR_FILE=.*/([^/_]+)_[^/]*/(attempt_\d+/\d+/error\.json)$`)
 	random := regexp.MustCompile(`(?m)^(MASTER_PORT|TORCHELASTIC_RUN_ID)=.*$`)
 	for _, c := range []struct {
 		flags  []string
