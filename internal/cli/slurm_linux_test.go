@@ -284,3 +284,39 @@ func (s *slurm) cancel(command []string) {
 		s.t.Errorf("the output of the job:\n%s", out)
 	}
 }
+
+// TestRenderedSlurm submits the script of launch --render slurm.
+func TestRenderedSlurm(t *testing.T) {
+	dir := smallJob(t, 3)
+	s := newSlurm(t, 2, dir)
+	exe, err := exec.LookPath("trireme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := []string{"train", "--config", "run.yaml", "--output_dir", "own", "--nproc", "4"}
+	if out, err := s.run(0, nil, exe, own...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	args := []string{"launch", "--render", "slurm", "--output", ".", "--render_name", "job", "--render_cpus", "4", "--nnodes", "2", "--nproc_per_node", "2", "--", exe, "train", "--config", "run.yaml", "--output_dir", "batch"}
+	if out, err := s.run(0, nil, exe, args...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := s.run(0, nil, "sbatch", "--test-only", "job.sbatch"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := s.run(0, []string{"PATH=" + filepath.Dir(exe) + ":" + os.Getenv("PATH")}, "sbatch", "--parsable", "job.sbatch")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if jobs, err := s.run(0, nil, "squeue", "-h"); err == nil && jobs == "" {
+			break
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "job-"+strings.TrimSpace(out)+".log")); err != nil || !strings.Contains(string(b), "model: batch/final_model") {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if !bytes.Equal(weightsOf(t, dir, "own"), weightsOf(t, dir, "batch")) {
+		t.Error("the weights differ from those of --nproc 4")
+	}
+}

@@ -67,25 +67,44 @@ func conflict(err error) bool {
 	return code(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// publish stores a message and returns its sequence; or errConflict. A message that is sent again, by this call
+// publish stores a message and returns its sequence, or store.ErrConflict. A message that is sent again, by this call
 // or a later one, is stored once.
+//
+// The leader of three servers refuses a change while another change of the key is on its way to the others. Its
+// result cannot be read yet, and it may still fail. A refusal counts when the change that caused it can be read.
 func (c *client) publish(ctx context.Context, key string, m *nats.Msg) (sequence uint64, err error) {
 	attempts := 0
-	err = c.repeat(ctx, key, conflict, func(ctx context.Context) error {
-		attempts++
-		ack, err := c.js.PublishMsg(ctx, m)
-		if err == nil {
-			sequence = ack.Sequence
+	for end := time.Now().Add(c.cfg.timeout()); ; {
+		err = c.repeat(ctx, key, conflict, func(ctx context.Context) error {
+			attempts++
+			ack, err := c.js.PublishMsg(ctx, m)
+			if err == nil {
+				sequence = ack.Sequence
+			}
+			return err
+		})
+		if !conflict(err) {
+			return sequence, err
 		}
-		return err
-	})
-	if !conflict(err) {
-		return sequence, err
+		if attempts > 1 {
+			if sequence, err := c.stored(ctx, key, m); !errors.Is(err, store.ErrConflict) {
+				return sequence, err
+			}
+		}
+		last, _, err := c.last(ctx, key) // sequence 0 if there is none
+		switch {
+		case err != nil:
+			return 0, err
+		case last.sequence != expectOf(m):
+			return 0, store.Error(key, store.ErrConflict)
+		case time.Now().After(end):
+			return 0, store.Error(key, fmt.Errorf("%w: another change of the key does not end", store.ErrUnavailable))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
-	if attempts == 1 {
-		return 0, store.Error(key, store.ErrConflict)
-	}
-	return c.stored(ctx, key, m)
 }
 
 // stored returns the sequence of m if it was stored, by an attempt whose answer was lost.

@@ -393,3 +393,39 @@ func FuzzKeyOf(f *testing.F) {
 		}
 	})
 }
+
+// TestLateReaper starts the reaper of a server when keys and leases exist, as after the return of a server: it
+// reads the leases.
+func TestLateReaper(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	cfg := testConfig(t, 1)
+	s := serve(t, cfg, 0)
+	c := open(t, cfg)
+	defer c.Close()
+	for _, value := range []string{"1", "2", "3"} {
+		if _, err := store.Set(t.Context(), c, "a", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := c.Lease(t.Context(), "hosts/x", nil, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Update(t.Context(), []byte("2")); err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	r := startReaper(late, cfg, s)
+	defer func() { cancel(); r.wait() }()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		r.mu.Lock()
+		n := len(r.due)
+		r.mu.Unlock()
+		if n == 1 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the reaper has %d leases, want 1", n)
+		}
+	}
+}

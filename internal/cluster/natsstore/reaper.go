@@ -100,7 +100,8 @@ func (r *reaper) ended(now time.Time, slept time.Duration) map[string]deadline {
 	return out
 }
 
-// delete ends one lease, unless it was renewed. Without an answer it is tried again at a later tick.
+// delete ends one lease, unless it was renewed. The message that follows in either case replaces the deadline;
+// without one the next tick tries again.
 func (r *reaper) delete(c *client, subject string, d deadline) {
 	key, err := keyOf(subject)
 	if err != nil {
@@ -108,13 +109,5 @@ func (r *reaper) delete(c *client, subject string, d deadline) {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, try)
 	defer cancel()
-	_, err = c.js.PublishMsg(ctx, change(key, d.sequence, deleted, nil))
-	if err != nil && !conflict(err) {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.due[subject] == d {
-		delete(r.due, subject)
-	}
+	c.js.PublishMsg(ctx, change(key, d.sequence, deleted, nil))
 }

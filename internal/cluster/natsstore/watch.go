@@ -105,6 +105,9 @@ func (f *feed) subscribe(ctx context.Context) error {
 
 // run calls each with messages in order, and once with nil after those that existed at the start.
 func (f *feed) run(ctx context.Context, each func(*message) error) error {
+	if err := f.connect(ctx); err != nil {
+		return err
+	}
 	last := map[string]uint64{} // sequence of the last message of a subject
 	for {
 		if !f.synced && f.pending == 0 {
@@ -130,23 +133,33 @@ func (f *feed) run(ctx context.Context, each func(*message) error) error {
 	}
 }
 
+// connect subscribes if there is no subscription.
+func (f *feed) connect(ctx context.Context) error {
+	for f.sub == nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		attempt, end := f.client.attempt(ctx)
+		err := f.subscribe(attempt)
+		end()
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
 // read returns the next message, over any number of subscriptions.
 func (f *feed) read(ctx context.Context) (message, error) {
 	for {
 		if ctx.Err() != nil {
 			return message{}, context.Cause(ctx)
 		}
-		if f.sub == nil {
-			attempt, end := f.client.attempt(ctx)
-			err := f.subscribe(attempt)
-			end()
-			if err != nil {
-				select {
-				case <-ctx.Done():
-				case <-time.After(50 * time.Millisecond):
-				}
-				continue
-			}
+		if err := f.connect(ctx); err != nil {
+			return message{}, err
 		}
 		wait, cancel := context.WithTimeout(ctx, 2*idle)
 		raw, err := f.sub.NextMsgWithContext(wait)

@@ -31,6 +31,7 @@ func TestLinearizable(t *testing.T) {
 		"concurrent read":                {[]call{at(create, 0, 1), at(update, 2, 5), at(get("a", 1), 3, 4)}, true},
 		"doubled update":                 {[]call{at(create, 0, 1), at(update, 2, 5), at(other, 2, 5)}, false},
 		"lost update":                    {[]call{at(create, 0, 1), at(update, 2, 3), at(get("", 0), 4, 5)}, false},
+		"refusal before its cause":       {[]call{at(create, 0, 1), at(update, 2, 9), at(refusedUpdate, 3, 4), at(get("a", 1), 5, 6)}, false},
 		"right refusal":                  {[]call{at(create, 0, 1), at(update, 2, 5), at(refusedUpdate, 2, 5)}, true},
 		"wrong refusal":                  {[]call{at(create, 0, 1), at(refusedUpdate, 2, 3), at(update, 4, 5)}, false},
 		"read of a write to come":        {[]call{at(create, 0, 1), at(get("b", 2), 2, 3), at(update, 4, 5)}, false},
