@@ -15,8 +15,9 @@ type Process struct {
 	Rank, Size int
 	Library    string // its name and version
 
-	lib  *library
-	work chan func() // for the thread of MPI
+	lib       *library
+	anyThread bool        // MPI accepts calls from any thread, one at a time
+	work      chan func() // for the thread of MPI
 
 	// Of the thread of MPI:
 	active   []*Request
@@ -68,15 +69,16 @@ func (p *Process) init(openMPI bool) (err error) {
 	if err := p.lib.call("MPI_Initialized", uintptr(unsafe.Pointer(&done))); err != nil {
 		return err
 	}
-	const funneled = 1
+	const funneled, serialized = 1, 2
 	if done == 0 {
-		if err := p.lib.call("MPI_Init_thread", 0, 0, funneled, uintptr(unsafe.Pointer(&provided))); err != nil {
+		if err := p.lib.call("MPI_Init_thread", 0, 0, serialized, uintptr(unsafe.Pointer(&provided))); err != nil {
 			return err
 		}
 		if provided < funneled {
 			return fmt.Errorf("%s was built without threads (MPI_THREAD_SINGLE)", p.lib.version())
 		}
 	}
+	p.anyThread = provided >= serialized
 	p.Library = p.lib.version()
 	if err := p.lib.call("MPI_Comm_set_errhandler", p.lib.world, p.lib.errorsReturn); err != nil {
 		return err
@@ -87,50 +89,66 @@ func (p *Process) init(openMPI bool) (err error) {
 	return err
 }
 
-// The pauses between polls.
+// The pauses between polls. A timer of Go takes a millisecond at least, so short ones are naps of the thread,
+// during which the goroutine does not notice new requests.
 const (
 	spin         = 50 * time.Microsecond // after the last event, without a pause
-	firstPause   = 20 * time.Microsecond
-	awaitedPause = time.Millisecond     // the longest while a request is awaited
-	idlePause    = 5 * time.Millisecond // the longest otherwise
+	napping      = 5 * time.Millisecond  // then by naps, if a request is awaited
+	nap          = 20 * time.Microsecond
+	awaitedPause = time.Millisecond
+	idlePause    = 5 * time.Millisecond // if no request is awaited
 )
 
-// run is the thread of MPI.
+// run is the goroutine that calls MPI. It stays on one thread if MPI needs that: goroutines that are not locked to
+// a thread wake each other faster.
 func (p *Process) run(openMPI bool, begun chan<- error) {
-	runtime.LockOSThread() // until the process ends: MPI may belong to the thread
+	runtime.LockOSThread()
 	err := p.init(openMPI)
+	if p.anyThread {
+		runtime.UnlockOSThread()
+	}
 	begun <- err
 	if err != nil {
 		return
 	}
 	timer := time.NewTimer(0)
-	last, pause := time.Now(), firstPause
-	for {
+	for last := time.Now(); ; {
 		event := p.doWork()
 		if p.test() || event {
-			last, pause = time.Now(), firstPause
+			last = time.Now()
+			p.yield()
 			continue
 		}
 		if len(p.active) == 0 {
 			(<-p.work)()
-			last, pause = time.Now(), firstPause
+			last = time.Now()
 			continue
 		}
-		if time.Since(last) < spin {
+		pause, since := idlePause, time.Since(last)
+		switch {
+		case p.awaited > 0 && since < spin:
+			p.yield()
 			continue
+		case p.awaited > 0 && since < napping:
+			sleepThread(nap)
+			continue
+		case p.awaited > 0:
+			pause = awaitedPause
 		}
 		timer.Reset(pause)
 		select {
 		case f := <-p.work:
 			f()
-			last, pause = time.Now(), firstPause
+			last = time.Now()
 		case <-timer.C:
-			most := idlePause
-			if p.awaited > 0 {
-				most = awaitedPause
-			}
-			pause = min(pause+pause/2, most)
 		}
+	}
+}
+
+// yield lets other goroutines run, where that costs no change of threads.
+func (p *Process) yield() {
+	if p.anyThread {
+		runtime.Gosched()
 	}
 }
 
