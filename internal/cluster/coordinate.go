@@ -142,7 +142,11 @@ func (m *machine) form(order []host, v verdict) {
 	case len(order) < m.least:
 		delete(m.forming, "enough")
 		if m.reached(begun + m.JoinTimeout) {
-			m.conclude(&result{Code: launch.CodePeerLost, Text: fmt.Sprintf("%d of %d hosts joined within %v: %s. try: a longer --rdzv-conf join_timeout=SECONDS, or --nnodes %d:%d",
+			cause := ""
+			if v.cause != "" {
+				cause = v.cause + ". "
+			}
+			m.conclude(&result{Code: launch.CodePeerLost, Text: cause + fmt.Sprintf("%d of %d hosts joined within %v: %s. try: a longer --rdzv-conf join_timeout=SECONDS, or --nnodes %d:%d",
 				len(order), m.least, m.JoinTimeout, names(order), len(order), m.most)})
 		}
 		return

@@ -145,7 +145,7 @@ func (m *machine) apply(e event) {
 		}
 	case ended:
 		m.run = nil
-		if m.registered && m.self.ID == e.id { // otherwise this host is lost for the others
+		if m.registered && m.self.ID == e.id && m.result == nil { // otherwise this host is lost for the others
 			m.own[recordKey(endsPrefix, e.number, e.id)] = encode(e.end)
 			m.ends[recordKey("", e.number, e.id)] = e.end
 		}

@@ -152,6 +152,8 @@ type violation string
 
 func (s *sim) violated(format string, args ...any) { panic(violation(fmt.Sprintf(format, args...))) }
 
+const callerEnds = "the caller ends"
+
 const simEnd = 10 * time.Minute
 
 func (s *sim) run() (err error) {
@@ -296,7 +298,9 @@ func (s *sim) act(l *simLauncher, a action) {
 		if l.run >= 0 {
 			s.violated("host n%d finished while it ran generation %d", l.index, l.run)
 		}
-		l.m, l.result = nil, a.result
+		if l.m = nil; a.result.Text != callerEnds { // a caller may start another launcher
+			l.result = a.result
+		}
 		s.trace("%v n%d result %+v", s.now, l.index, *a.result)
 	}
 }

@@ -41,7 +41,7 @@ func (s *sim) expire() {
 		}
 	}
 	for _, l := range s.launchers { // a launcher that is lost ends its workers before the others start again
-		if g := s.gens[l.run]; l.m != nil && l.run >= 0 && g != s.gens[s.current] && s.now-s.gens[s.current].begunAt > s.settings.Lease+2*s.settings.grace+time.Second {
+		if g := s.gens[l.run]; l.m != nil && l.run >= 0 && g != s.gens[s.current] && s.now-s.gens[s.current].begunAt > s.settings.grace+time.Second {
 			s.violated("host n%d runs generation %d, %v after generation %d was formed", l.index, l.run, s.now-s.gens[s.current].begunAt, s.current)
 		}
 	}
@@ -130,6 +130,13 @@ func (s *sim) checkNext(g *generation) {
 			s.violated("generation %d starts while %s runs %d", g.Number, id, g.Number-1)
 		}
 	}
+	same := slices.EqualFunc(before.record.Hosts, g.Hosts, func(a, b member) bool { return a.ID == b.ID })
+	if len(before.failed) > 0 && same && g.Restarts == before.record.Restarts {
+		s.violated("generation %d follows %v without counting a restart", g.Number, before.failed)
+	}
+	if code, ok := before.onlyCode(); ok && same && code == launch.CodeUsage {
+		s.violated("generation %d follows an error that a restart does not repair", g.Number)
+	}
 	if grew := g.Restarts - before.record.Restarts; grew < 0 || grew > 1 || grew == 1 && !before.broken || g.Restarts > s.settings.restarts {
 		s.violated("generation %d counts %d restarts after %d, and %d workers failed", g.Number, g.Restarts, before.record.Restarts, len(before.failed))
 	}
@@ -150,8 +157,15 @@ func (s *sim) checkResult(g *generation) {
 		if code, ok := sg.failed[f.Rank]; !ok || code != f.Code {
 			s.violated("the result names rank %d with code %d, but in generation %d %v failed", f.Rank, f.Code, g.Number, sg.failed)
 		}
-		if at := g.hostOf(f.Rank); at == nil || at.Name != f.Host && len(g.Hosts) > 1 {
+		at := g.hostOf(f.Rank)
+		if at == nil || at.Name != f.Host && len(g.Hosts) > 1 {
 			s.violated("rank %d is not on host %s", f.Rank, f.Host)
+		}
+		for rank, code := range sg.failed { // the first in the store's order, unless they fail alike
+			first, other := s.noticed(g.Number, at.ID), s.noticed(g.Number, g.hostOf(rank).ID)
+			if code != f.Code && other > 0 && (first == 0 || other < first) && s.ended(g.Number, g.hostOf(rank).ID) == code {
+				s.violated("the result names rank %d, and rank %d failed before it", f.Rank, rank)
+			}
 		}
 	case f != nil && f.Rank >= 0 && s.hostsLost == 0:
 		s.violated("the result names the lost rank %d instead of a cause", f.Rank)
@@ -160,6 +174,31 @@ func (s *sim) checkResult(g *generation) {
 	case (r.Code == launch.CodeStopped || r.Code == launch.CodeTerminated) && !s.signaled:
 		s.violated("the result is %d, but nobody stopped the job", r.Code)
 	}
+}
+
+// onlyCode returns the code of the failed workers if all have the same.
+func (g *simGen) onlyCode() (code int, ok bool) {
+	for _, c := range g.failed {
+		if ok && c != code {
+			return 0, false
+		}
+		code, ok = c, true
+	}
+	return code, ok
+}
+
+// noticed returns the revision of the record that a worker of a host failed, or 0.
+func (s *sim) noticed(number int, id string) uint64 {
+	return s.keys[recordKey(failingPrefix, number, id)].revision
+}
+
+// ended returns the code of a host's failure, or 0.
+func (s *sim) ended(number int, id string) int {
+	var e end
+	if json.Unmarshal(s.keys[recordKey(endsPrefix, number, id)].value, &e) != nil || e.Failure == nil {
+		return 0
+	}
+	return e.Failure.Code
 }
 
 // start starts the workers of a host.
@@ -173,6 +212,9 @@ func (s *sim) start(l *simLauncher, a start) {
 		s.violated("host n%d is not %s", l.index, id)
 	case sg.started[id]:
 		s.violated("host n%d starts generation %d twice", l.index, g.Number)
+	}
+	if s.gens[s.current] != sg { // its record may have come late
+		s.trace("%v n%d starts the old generation %d", s.now, l.index, g.Number)
 	}
 	sg.started[id], sg.running[id] = true, l
 	l.run, l.failure = g.Number, nil
@@ -259,7 +301,8 @@ func (s *sim) breakGeneration(sg *simGen, cause *simLauncher) {
 // failWorker ends a worker of a generation with an error.
 func (s *sim) failWorker(sg *simGen) {
 	ids := slices.Sorted(maps.Keys(sg.running))
-	if s.quiet || len(ids) == 0 || sg.broken {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return sg.running[id].failure != nil })
+	if s.quiet || len(ids) == 0 || sg.broken && len(sg.failed) == 0 {
 		return
 	}
 	id := ids[s.r.IntN(len(ids))]
@@ -271,6 +314,9 @@ func (s *sim) failWorker(sg *simGen) {
 	s.trace("%v rank %d on n%d fails with %d", s.now, rank, l.index, code)
 	s.failures++
 	sg.failed[rank] = code
+	if len(ids) > 1 && len(sg.failed) == 1 && s.r.IntN(4) == 0 { // another one at almost the same time
+		s.after(s.upTo(200*time.Millisecond), func() { s.failWorker(sg) })
+	}
 	life := l.life
 	l.failure = &launch.Failure{Rank: rank, Code: code}
 	s.inform(l, 0, failing{sg.record.Number, code})
@@ -292,10 +338,10 @@ func (s *sim) forward(l *simLauncher, sig syscall.Signal) {
 		return
 	}
 	sg := s.gens[l.run]
-	if sg.broken || len(sg.running) < len(sg.record.Hosts) || sg.begun == 0 {
+	if s.silent || sg.broken || len(sg.running) < len(sg.record.Hosts) || sg.begun == 0 {
 		life, number := l.life, l.run
 		s.after(s.upTo(s.settings.grace), func() {
-			e := end{Code: launch.CodeTerminated}
+			e := end{Code: launch.CodeTerminated} // the other hosts' workers wait for these
 			if l.failure != nil {
 				e = end{Code: l.failure.Code, Failure: l.failure}
 			}
@@ -338,7 +384,7 @@ func (s *sim) fault() {
 			s.trace("%v cut n%d", s.now, l.index)
 			l.cut = true
 			s.hostsLost++
-			s.after(s.upTo(6*time.Second), func() { s.restore(l) })
+			s.after(s.upTo(15*time.Second), func() { s.restore(l) })
 			if sg := s.gens[l.run]; sg != nil && !s.silent && s.r.IntN(2) == 0 { // the workers' link too
 				s.failures++
 				s.breakGeneration(sg, l)
@@ -352,6 +398,12 @@ func (s *sim) fault() {
 		}
 	case 5:
 		s.boot(l)
+	case 6:
+		if l.m != nil && s.r.IntN(3) == 0 {
+			s.trace("%v n%d leaves", s.now, l.index)
+			s.hostsLost++
+			s.inform(l, 0, abandoned{launch.CodeFailed, callerEnds})
+		}
 	}
 	s.after(s.upTo(10*time.Second), s.fault)
 }
