@@ -46,10 +46,24 @@ func (s *server) heartbeats() {
 			w.notified++
 			if text := s.waitNotice(w); text != "" {
 				w.peer.send(message{op: opNote, value: []byte(text)})
+				if s.alsoRankZero(w) {
+					s.ranks[0].send(message{op: opNote, value: []byte(text)})
+				}
 			}
 		}
 		s.mu.Unlock()
 	}
+}
+
+// alsoRankZero reports whether rank 0, whose output is the job's, gets the notice of w too: if it does not wait for the
+// same, and w is of the lowest rank that does.
+func (s *server) alsoRankZero(w *wait) bool {
+	for o := range s.waits {
+		if o.key == w.key && o.peer.rank < w.peer.rank {
+			return false
+		}
+	}
+	return w.gathers() && w.peer.rank > 0 && s.ranks[0] != nil
 }
 
 // waitNotice returns a line with the ranks that a request waits for; "" if it waits for none.
