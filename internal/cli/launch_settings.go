@@ -376,6 +376,20 @@ func (f *launchFlags) readSecret(s *launchSettings) error {
 	return err
 }
 
+// acrossHosts passes --local_addr to the workers, and sets the check of --preflight.
+func (s *launchSettings) acrossHosts(stderr io.Writer) {
+	w := &s.cluster.Workers
+	if ip, err := netip.ParseAddr(s.cluster.LocalAddr); err == nil && !ip.IsLoopback() {
+		if w.Env == nil {
+			w.Env = os.Environ()
+		}
+		w.Env = append(w.Env, netif.LocalAddrVar+"="+ip.String())
+	}
+	if s.flags.preflight {
+		s.cluster.Preflight = preflightOf(stderr)
+	}
+}
+
 // runHere runs the workers of this machine.
 func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) error {
 	if s.cluster.Insecure {
@@ -403,15 +417,7 @@ func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) 
 	} else {
 		defer os.RemoveAll(dir)
 	}
-	if ip, err := netip.ParseAddr(s.cluster.LocalAddr); err == nil && !ip.IsLoopback() {
-		if w.Env == nil {
-			w.Env = os.Environ()
-		}
-		w.Env = append(w.Env, netif.LocalAddrVar+"="+ip.String())
-	}
-	if s.flags.preflight {
-		s.cluster.Preflight = preflightOf(stderr)
-	}
+	s.acrossHosts(stderr)
 	code, err := cluster.Run(ctx, s.cluster)
 	if err != nil || code != 0 {
 		return &Exit{code, err}

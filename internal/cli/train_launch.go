@@ -20,7 +20,7 @@ import (
 )
 
 // hostFlags are the flags of launch that other commands have, to run on several hosts themselves.
-var hostFlags = []string{"nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "rdzv_id", "rdzv_conf", "local_addr", "max_restarts"}
+var hostFlags = []string{"nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "rdzv_id", "rdzv_conf", "local_addr", "max_restarts", "preflight"}
 
 // addHostFlags adds flags of f, which has no others, to a command.
 func (f *launchFlags) addHostFlags(p *pflag.FlagSet) {
@@ -68,6 +68,7 @@ func (f *launchFlags) runCommand(c *cobra.Command, nproc ranksFlag, secret secre
 	defer stopOf(c.Context()).Forward(signals)()
 	w := &s.cluster.Workers
 	w.Signals, w.Stdout, w.Stderr, w.Output, w.LogDir = signals, c.OutOrStdout(), c.ErrOrStderr(), launch.Output{}, logDir
+	s.acrossHosts(c.ErrOrStderr())
 	code, err := cluster.Run(context.WithoutCancel(c.Context()), s.cluster)
 	if err != nil || code != 0 {
 		return &Exit{code, err}

@@ -159,13 +159,13 @@ func TestVariables(t *testing.T) {
 	}
 	env := []string{
 		"PATH=/bin", "NCCL_DEBUG=INFO", "NCCL_TIMEOUT=1800", "NCCL_SOCKET_IFNAME=eth0", "TORCH_DISTRIBUTED_DEBUG=DETAIL", "NCCL_IB_DISABLE=1",
-		"OMP_NUM_THREADS=1", "WANDB_API_KEY=abc", "SLURM_PROCID=0", "GLOO_OTHER=1", "MKL_NUM_THREADS=",
+		"OMP_NUM_THREADS=1", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WANDB_API_KEY=abc", "SLURM_PROCID=0", "GLOO_OTHER=1", "MKL_NUM_THREADS=",
 	}
 	want := "note: variables without effect: NCCL_DEBUG, NCCL_TIMEOUT (use parallel.timeout_seconds), NCCL_IB_DISABLE, TORCH_DISTRIBUTED_DEBUG, GLOO_OTHER, WANDB_API_KEY (use logging.tensorboard). trireme doctor explains each"
 	if got := WithoutEffect(env, "cpu", true); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := WithoutEffect(env[5:8], "cuda", false); got != "note: variables without effect: OMP_NUM_THREADS (use device.threads), WANDB_API_KEY (use logging.tensorboard). trireme doctor explains each" {
+	if got := WithoutEffect([]string{env[5], env[6], env[8]}, "cuda", false); got != "note: variables without effect: OMP_NUM_THREADS (use device.threads), WANDB_API_KEY (use logging.tensorboard). trireme doctor explains each" {
 		t.Errorf("%s", got)
 	}
 	if got := WithoutEffect(env[:1], "cpu", false); got != "" {

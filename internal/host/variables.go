@@ -224,7 +224,7 @@ func WithoutEffect(environ []string, device string, launched bool) string {
 			continue
 		case s.Effect == ByLibrary && (device == "cuda" || s.Text == inMPI || device != "cpu" && s.Text == inXLA):
 			continue
-		case launched && s.Name == "OMP_NUM_THREADS" && s.Value == "1": // launchers set it for every worker
+		case launched && s.Value == "1" && (s.Name == "OMP_NUM_THREADS" || s.Name == "TORCH_NCCL_ASYNC_ERROR_HANDLING"): // launchers set them
 			continue
 		}
 		name := s.Name

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -76,6 +77,7 @@ func (r *Report) at(h int) string {
 // judgeNames checks that each host's name is an address of it on every other host.
 func (r *Report) judgeNames() {
 	for j, h := range r.Hosts {
+		name := cmp.Or(h.Facts.Name, h.Name)
 		var unknown []int
 		wrong := map[string][]int{}
 		for i := range r.Hosts {
@@ -91,8 +93,8 @@ func (r *Report) judgeNames() {
 		}
 		if len(unknown) > 0 {
 			i := unknown[0]
-			r.add(host.Note, "names", fmt.Sprintf("the name %s of %s does not resolve on %s (%s): MASTER_ADDR=%s would fail there", h.Name, h.Address, r.names(unknown), r.Links[i][j].NameErr, h.Name),
-				fmt.Sprintf("the line %q in /etc/hosts of %s, or addresses instead of names", h.Address+" "+h.Name, r.names(unknown)), append([]int{j}, unknown...)...)
+			r.add(host.Note, "names", fmt.Sprintf("the name %s of %s does not resolve on %s (%s): MASTER_ADDR=%s would fail there", name, h.Address, r.names(unknown), r.Links[i][j].NameErr, name),
+				fmt.Sprintf("the line %q in /etc/hosts of %s, or addresses instead of names", h.Address+" "+name, r.names(unknown)), append([]int{j}, unknown...)...)
 		}
 		for i := range r.Hosts { // in the order of hosts
 			if i == j || len(r.Links[i][j].Names) == 0 {
@@ -104,14 +106,14 @@ func (r *Report) judgeNames() {
 				if ip, err := netip.ParseAddr(a); err == nil && ip.IsLoopback() {
 					why = "a loopback address"
 				}
-				r.add(host.Problem, "names", fmt.Sprintf("%s is %s on %s, %s: its address is %s", h.Name, a, r.names(all), why, h.Address),
-					fmt.Sprintf("the line %q in /etc/hosts of %s instead of that with %s", h.Address+" "+h.Name, r.names(all), a), append([]int{j}, all...)...)
+				r.add(host.Problem, "names", fmt.Sprintf("%s is %s on %s, %s: its address is %s", name, a, r.names(all), why, h.Address),
+					fmt.Sprintf("the line %q in /etc/hosts of %s instead of that with %s", h.Address+" "+name, r.names(all), a), append([]int{j}, all...)...)
 				delete(wrong, a)
 			}
 		}
 		if own := h.Facts.Resolution; own.Loopback() && !isLoopback(h.Address) {
-			r.add(host.Note, "names", fmt.Sprintf("%s is %s on itself, a loopback address: MASTER_ADDR=%s or --rdzv-endpoint %s:PORT on that host would listen where the others do not reach it", h.Name, own.Addresses[0], h.Name, h.Name),
-				fmt.Sprintf("%s as the address, or the line %q in /etc/hosts of %s in front of that with %s", h.Address, h.Address+" "+h.Name, h.Name, own.Addresses[0]), j)
+			r.add(host.Note, "names", fmt.Sprintf("%s is %s on itself, a loopback address: with MASTER_ADDR=%s rank 0 on that host refuses to listen, because the others would not reach it", name, own.Addresses[0], name),
+				fmt.Sprintf("%s as the address, or the line %q in /etc/hosts of %s in front of that with %s", h.Address, h.Address+" "+name, h.Name, own.Addresses[0]), j)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestJudge(t *testing.T) {
 		"old name":     {2, defect{func(r *Report) { r.Links[0][1].Names = []string{"10.0.0.77"} }}, "names", host.Problem, "n1 is 10.0.0.77 on n0, another address", "10.0.0.2 n1", "n1 n0", 0},
 		"unknown name": {2, defect{func(r *Report) { r.Links[0][1].Names, r.Links[0][1].NameErr = nil, "no such host" }}, "names", host.Note, "the name n1 of 10.0.0.2 does not resolve on n0 (no such host)", "/etc/hosts of n0", "n1 n0", 0},
 		"Debian": {2, defect{func(r *Report) { r.Hosts[1].Facts.Resolution = host.Resolution{Addresses: []string{"127.0.1.1"}} }}, "names", host.Note,
-			"n1 is 127.0.1.1 on itself, a loopback address: MASTER_ADDR=n1 or --rdzv-endpoint n1:PORT", "10.0.0.2 as the address", "n1", 0},
+			"n1 is 127.0.1.1 on itself, a loopback address: with MASTER_ADDR=n1 rank 0", "10.0.0.2 as the address", "n1", 0},
 		"MTU on the way": {2, defect{func(r *Report) {
 			r.Links[0][1].Err, r.Links[0][1].Largest = "i/o timeout", 1300
 			r.Hosts[0].Facts.Interfaces[0].MTU, r.Hosts[1].Facts.Interfaces[0].MTU = 9000, 9000

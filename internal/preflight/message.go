@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,9 @@ type about struct {
 	Facts   host.Facts `json:"facts"`
 	Err     string     `json:"error,omitempty"` // why it cannot listen
 }
+
+// hostname returns the name that other hosts resolve. A job may call the host otherwise.
+func (a *about) hostname() string { return cmp.Or(a.Facts.Name, a.Name) }
 
 // Link is the way from one host to another, as the first one measured it.
 type Link struct {

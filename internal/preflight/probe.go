@@ -39,7 +39,7 @@ func (p *prober) connectAll(ctx context.Context) []Link {
 			continue
 		}
 		wg.Go(func() {
-			names, nameErr := resolve(ctx, p.hosts[j].Name)
+			names, nameErr := resolve(ctx, p.hosts[j].hostname())
 			links[j] = p.connect(ctx, j)
 			links[j].Names, links[j].NameErr = names, nameErr
 		})
