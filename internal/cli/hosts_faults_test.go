@@ -66,7 +66,7 @@ func TestHostFaults(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%03d %v", i, f), func(t *testing.T) {
 			j := h.newJob(t, fmt.Sprintf("fault-%03d", i), "--nnodes", "2:4", "--rdzv_endpoint", "node0:29400,node1:29400,node2:29400",
-				"--rdzv_conf", "last_call_timeout=2,join_timeout=40", "--max_restarts", "3")
+				"--rdzv_conf", "last_call_timeout=2,join_timeout=40,read_timeout=15", "--max_restarts", "3")
 			o := f.run(j)
 			o.bad = t.Failed()
 			all = append(all, o)

@@ -138,6 +138,9 @@ func (m *machine) apply(e event) {
 	case unregistered:
 		if m.registered {
 			m.registered, m.lostAt = false, m.now
+			if m.replaces() && m.result == nil {
+				m.do(say{fmt.Sprintf("this host lost %s: joining again, for up to %v (read_timeout)", m.store, m.Return)})
+			}
 		}
 	case failing:
 		if m.run != nil && e.number == m.run.number {
