@@ -47,12 +47,12 @@ func main() {
 
 func (h harness) run(what []string) error {
 	if len(what) == 0 {
-		return errors.New("bench: no comparison given. try: step, gemm, collectives, ranks")
+		return errors.New("bench: no comparison given. try: step, gemm, collectives, mpi, ranks")
 	}
 	for _, w := range what {
-		f := map[string]func() error{"step": h.step, "gemm": h.gemm, "collectives": h.collectives, "ranks": h.ranks}[w]
+		f := map[string]func() error{"step": h.step, "gemm": h.gemm, "collectives": h.collectives, "mpi": h.mpi, "ranks": h.ranks}[w]
 		if f == nil {
-			return fmt.Errorf("bench: %q is not one of step, gemm, collectives, ranks", w)
+			return fmt.Errorf("bench: %q is not one of step, gemm, collectives, mpi, ranks", w)
 		}
 		if err := f(); err != nil {
 			return fmt.Errorf("bench: %s: %w", w, err)
@@ -216,6 +216,39 @@ func (h harness) collectives() error {
 					figures[name] = &series{}
 				}
 				figures[name].add(number(a, "res", k, unit), number(b, "res", k, unit))
+			}
+		}
+		for _, name := range slices.Sorted(keysOf(figures)) {
+			figures[name].row(name)
+		}
+	}
+	return nil
+}
+
+// mpi measures collectives of two processes of an mpirun over mpi, beside tcp, in turn.
+func (h harness) mpi() error {
+	for _, mpirun := range [][]string{{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"}, {"mpirun.mpich"}} {
+		if _, err := exec.LookPath(mpirun[0]); err != nil {
+			fmt.Printf("\nSKIPPED: %v\n", err)
+			continue
+		}
+		head("collectives, 2 processes of "+mpirun[0]+", mpi", "tcp")
+		figures := map[string]*series{}
+		for range h.pairs {
+			var both [2]object
+			for i, transport := range []string{"mpi", "tcp"} {
+				args := append(append([]string{}, mpirun[1:]...), "-n", "2", h.trireme, "bench", "collectives", "--transport", transport, "--json")
+				var err error
+				if both[i], err = output(exec.Command(mpirun[0], args...)); err != nil {
+					return err
+				}
+			}
+			for k, unit := range map[string]string{"all_reduce_4B": "us", "barrier": "us", "all_reduce_1024KiB": "busbw_GBps", "all_reduce_16384KiB": "busbw_GBps", "all_reduce_65536KiB": "busbw_GBps"} {
+				name := k + ", " + unit
+				if figures[name] == nil {
+					figures[name] = &series{}
+				}
+				figures[name].add(number(both[0], "res", k, unit), number(both[1], "res", k, unit))
 			}
 		}
 		for _, name := range slices.Sorted(keysOf(figures)) {
