@@ -117,7 +117,7 @@ func (r *reader) readRanks() {
 	switch {
 	case r.options.Launched || r.options.Ranks > 0 && (machines == 1 || r.options.PlanOnly):
 	case machines > 1 && !r.options.PlanOnly:
-		r.fail(k, "is %d: trireme starts ranks on one machine. try, on each machine: torchrun --nnodes %d --nproc_per_node %d ... --no_python trireme train ...", machines, machines, max(1, ranks/machines))
+		r.fail(k, "is %d: trireme train starts ranks on one machine. try, on each machine: trireme launch --config_file %s -- trireme train ...", machines, r.name)
 	default:
 		r.ranks = int(ranks)
 	}

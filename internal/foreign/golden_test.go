@@ -133,7 +133,7 @@ var found = map[string]string{
 	"accelerate/template_deepspeed.yaml":             "zero_stage1_config.json: no such file",
 	"accelerate/template_fsdp.yaml":                  "full_shard bfloat16",
 	"accelerate/template_multi_gpu.yaml":             "no_shard bfloat16",
-	"accelerate/template_multi_node.yaml":            "num_machines is 2: trireme starts ranks on one machine. try, on each machine: torchrun --nnodes 2 --nproc_per_node 4 ... --no_python trireme train",
+	"accelerate/template_multi_node.yaml":            "num_machines is 2: trireme train starts ranks on one machine. try, on each machine: trireme launch --config_file",
 	"accelerate/tp_hsdp.yaml":                        "tensor parallelism",
 	"accelerate/zero_stage1_config.json":             "zero_1 float16",
 	"accelerate/zero_stage2_config.json":             "shard_grad_op float16",
