@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	hostFaults = flag.Int("hostfaults", 8, "random faults of TestHostFaults; 8 is one of each kind")
+	hostFaults = flag.Int("hostfaults", 4, "random faults of TestHostFaults; from 8 on each kind occurs")
 	hostSeed   = flag.Uint64("hostseed", 1, "seed of TestHostFaults")
 )
 
@@ -30,8 +30,8 @@ type hostFault struct {
 
 // The kinds of faults.
 var hostFaultKinds = []string{
-	"worker killed", "worker stopped", "launcher killed", "first launcher killed",
-	"host cut off", "host cut off for a moment", "host slow", "launcher terminated",
+	"worker killed", "worker stopped", "host cut off for a moment", "launcher terminated",
+	"host slow", "launcher killed", "first launcher killed", "host cut off",
 }
 
 func (f hostFault) String() string {
