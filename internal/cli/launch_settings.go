@@ -196,7 +196,7 @@ func (f *launchFlags) addresses(s *launchSettings, file accelerateFile) (err err
 	switch f.rdzvBackend {
 	case "", "c10d", "nats", "static":
 	case "etcd":
-		c.Backend = "etcd"
+		c.Backend, c.Lookup = "etcd", os.LookupEnv
 	case "etcd-v2":
 		return usage("--rdzv_backend etcd-v2 uses a protocol that etcd 3.6 no longer has", "--rdzv_backend etcd, or c10d, which needs no server")
 	default:

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -34,6 +35,8 @@ type Config struct {
 	// Backend is torchrun's --rdzv-backend. "", "c10d" and "static" are the built-in store; "etcd" is a
 	// running etcd at Endpoints, in a program built with the tag etcd.
 	Backend string
+	// Lookup reads the variables of etcd's client (ETCDCTL_...): os.LookupEnv. Required for etcd.
+	Lookup func(name string) (string, bool)
 
 	// MasterAddr and MasterPort are torchrun's --master-addr and --master-port: MASTER_ADDR and MASTER_PORT of
 	// the workers. "" and 0 are an address of the first host, and a free port there. Without Endpoints the
@@ -77,6 +80,9 @@ func (c *Config) elastic() bool { least, most := c.hosts(); return least < most 
 // alone reports whether this launcher is the whole job: then nothing connects or listens.
 func (c *Config) alone() bool { _, most := c.hosts(); return most == 1 && len(c.Endpoints) == 0 }
 
+// replicated reports whether several launchers run the store.
+func (c *Config) replicated() bool { return c.Backend != etcd && len(c.Endpoints) > 1 }
+
 // Validate checks c. Errors name torchrun's flags.
 func (c *Config) Validate() error {
 	least, most := c.hosts()
@@ -89,7 +95,11 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--node-rank is %d, not 0 to %d (--nnodes %d)", *c.NodeRank, most-1, most)
 	case c.MasterPort < 0 || c.MasterPort > 65534:
 		return fmt.Errorf("--master-port is %d, not 1 to 65534", c.MasterPort)
-	case len(c.Endpoints) == 2 || len(c.Endpoints) > 3:
+	case c.Backend == etcd && (c.RunID == "" || c.RunID == "none"):
+		return fault.Try(errors.New("--rdzv-backend etcd needs a name of the job: etcd keeps those of earlier ones"), "--rdzv-id NAME, a new one for each job")
+	case c.Backend == etcd && len(c.Endpoints) == 0:
+		return fault.Try(errors.New("--rdzv-backend etcd needs the addresses of etcd"), "--rdzv-endpoint HOST:%d", etcdPort)
+	case c.Backend != etcd && (len(c.Endpoints) == 2 || len(c.Endpoints) > 3):
 		return fault.Try(fmt.Errorf("--rdzv-endpoint has %d addresses: the store has one copy, or three", len(c.Endpoints)), "one or three addresses HOST:PORT, separated by commas")
 	case most > 1 && len(c.Endpoints) == 0 && c.MasterAddr == "":
 		return fault.Try(fmt.Errorf("a job on %d hosts needs an address at which its launchers join", most), "--rdzv-endpoint HOST:PORT, or --master-addr HOST, the same on all hosts")
@@ -112,6 +122,12 @@ func (c *Config) Validate() error {
 // DefaultPort is the port of an endpoint without one, as for torchrun.
 const DefaultPort = 29400
 
+// etcd is the Backend of a running etcd, etcdPort the port of its clients.
+const (
+	etcd     = "etcd"
+	etcdPort = 2379
+)
+
 // defaultMasterPort is MASTER_PORT with MasterAddr alone, as for torchrun.
 const defaultMasterPort = 29500
 
@@ -123,7 +139,11 @@ func (c *Config) endpoints() (all []string) {
 	for _, e := range c.Endpoints {
 		if _, _, err := net.SplitHostPort(e); err != nil {
 			if host := strings.Trim(e, "[]"); host != "" && (net.ParseIP(host) != nil || !strings.Contains(host, ":")) {
-				e = net.JoinHostPort(host, strconv.Itoa(DefaultPort))
+				port := DefaultPort
+				if c.Backend == etcd {
+					port = etcdPort
+				}
+				e = net.JoinHostPort(host, strconv.Itoa(port))
 			}
 		}
 		all = append(all, e)

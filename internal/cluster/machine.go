@@ -54,6 +54,7 @@ type settings struct {
 	elastic               bool
 	serves                bool   // runs the store: leaves last
 	replicated            bool   // the store needs other launchers
+	keeps                 bool   // the store outlives the job
 	store                 string // in messages
 	runID                 string
 	masterAddr            string
@@ -132,6 +133,9 @@ func (m *machine) apply(e event) {
 		m.synced, m.hosts, m.failing, m.ends = false, map[string]host{}, map[string]notice{}, map[string]end{}
 	case synced:
 		m.synced = true
+		if m.keeps && !m.registered && m.result == nil && m.gen != nil && m.gen.Result != nil {
+			m.finish(&result{Code: launch.CodeUsage, Text: fmt.Sprintf("%s has the end of an earlier job %s. try: another --rdzv-id", m.store, m.runID)})
+		}
 	case registered:
 		m.self, m.registered, m.lostAt = e.host, true, 0
 		delete(m.pending, registering)

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
 
-	"trireme/fault"
+	"trireme/internal/cluster/etcdstore"
 	"trireme/internal/cluster/natsstore"
 	"trireme/internal/secureconn"
 	"trireme/launch"
@@ -19,10 +20,8 @@ import (
 // open connects this launcher to the job's store, for up to JoinTimeout. It runs the store, or its replica, if
 // that is here.
 func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err error) {
-	switch c.Backend {
-	case "", "c10d", "static":
-	default:
-		return nil, fault.Try(fmt.Errorf("--rdzv-backend %s is not available in this program", c.Backend), "--rdzv-backend c10d, the store that the launchers run")
+	if c.Backend == etcd {
+		return c.openEtcd(ctx, note)
 	}
 	s, err := thisSite()
 	if err != nil {
@@ -52,6 +51,24 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	}
 	if err != nil {
 		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// openEtcd connects this launcher to an etcd that is there already.
+func (c *Config) openEtcd(ctx context.Context, note func(line string)) (_ *link, err error) {
+	if _, err := c.secret(); err != nil { // for the workers
+		return nil, err
+	}
+	l := &link{name: "etcd at " + strings.Join(c.endpoints(), ", "), close: func() {}}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Conf.JoinTimeout, fmt.Errorf("join_timeout of %v", c.Conf.JoinTimeout))
+	defer cancel()
+	defer c.noteWait(ctx, l.name, note)()
+	if l.Store, err = etcdstore.Connect(ctx, c.endpoints(), "trireme/"+url.PathEscape(c.RunID)+"/", c.Lookup); err == nil {
+		l.addr, err = c.address("")
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l, nil

@@ -30,7 +30,7 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if err := cfg.Workers.Validate(); err != nil {
 		return launch.CodeUsage, err
 	}
-	if len(cfg.Endpoints) == 3 && cfg.Conf.Lease == 0 {
+	if cfg.replicated() && cfg.Conf.Lease == 0 {
 		cfg.Conf.Lease = natsstore.ReplicatedTTL // leases survive an election
 	}
 	cfg.Conf = cfg.Conf.withDefaults()
@@ -142,7 +142,7 @@ func (d *driver) run(ctx context.Context) (code int, err error) {
 			return launch.CodeFailed, fmt.Errorf("cluster: %w", err)
 		}
 	}
-	s := settings{least: self.Least, most: self.Most, restarts: d.cfg.MaxRestarts, elastic: d.cfg.elastic(), serves: d.link.serves, replicated: len(d.cfg.Endpoints) > 1, store: d.link.name,
+	s := settings{least: self.Least, most: self.Most, restarts: d.cfg.MaxRestarts, elastic: d.cfg.elastic(), serves: d.link.serves, replicated: d.cfg.replicated(), keeps: d.cfg.Backend == etcd, store: d.link.name,
 		runID: d.cfg.RunID, masterAddr: d.cfg.MasterAddr, masterPort: d.cfg.masterPort(), Conf: d.cfg.Conf, grace: d.cfg.Workers.Grace}
 	if s.runID == "" {
 		s.runID = launch.RandomID()

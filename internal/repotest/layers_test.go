@@ -74,7 +74,7 @@ var bans = []ban{
 var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/mpi", "internal/pjrt", "tensor", "collective/shm", "flight"}
 
 // environmentAllowed lists packages that may read the environment; launch passes it to workers.
-var environmentAllowed = []string{"bench/detect", "rendezvous", "internal/cli", "internal/netns", "internal/pjrt", "cmd", "launch"}
+var environmentAllowed = []string{"bench/detect", "internal/cluster/etcdstore/etcdtest", "rendezvous", "internal/cli", "internal/netns", "internal/pjrt", "cmd", "launch"}
 
 // forbiddenNames are package names without meaning.
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "misc"}

@@ -4,53 +4,15 @@ package etcdstore
 
 import (
 	"context"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"trireme/internal/cluster/etcdstore/etcdtest"
 	"trireme/internal/cluster/store"
 	"trireme/internal/cluster/store/storetest"
 )
-
-// etcd starts a server on loopback and returns its address and a function that restarts it.
-func etcd(t *testing.T) (addr string, kill, start func()) {
-	t.Helper()
-	program, err := exec.LookPath("etcd")
-	if err != nil {
-		if os.Getenv("CLUSTERTEST_NO_SKIP") == "1" {
-			t.Fatal("etcd is not installed")
-		}
-		t.Skip("SKIPPED: etcd is not installed (Debian: etcd-server)")
-	}
-	ports := make([]string, 2)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports[i] = l.Addr().String()
-	}
-	dir := filepath.Join(t.TempDir(), "etcd")
-	var c *exec.Cmd
-	start = func() {
-		c = exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+ports[0], "--advertise-client-urls", "http://"+ports[0],
-			"--listen-peer-urls", "http://"+ports[1], "--initial-advertise-peer-urls", "http://"+ports[1], "--initial-cluster", "default=http://"+ports[1],
-			"--heartbeat-interval", "50", "--election-timeout", "500")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kill = func() { c.Process.Kill(); c.Wait() }
-	start()
-	t.Cleanup(func() { kill() })
-	return ports[0], kill, start
-}
 
 func none(string) (string, bool) { return "", false }
 
@@ -66,7 +28,7 @@ func open(t *testing.T, addr, prefix string) store.Store {
 }
 
 func TestEtcd(t *testing.T) {
-	addr, _, _ := etcd(t)
+	addr := etcdtest.Start(t).Addr
 	n := 0
 	storetest.Run(t, func(t *testing.T) storetest.Setup {
 		n++
@@ -81,7 +43,8 @@ func TestEtcd(t *testing.T) {
 
 // TestKilled kills etcd while clients change a key, and starts it again.
 func TestKilled(t *testing.T) {
-	addr, kill, start := etcd(t)
+	server := etcdtest.Start(t)
+	addr := server.Addr
 	clients := make([]store.Store, 3)
 	for i := range clients {
 		clients[i] = open(t, addr, "job/")
@@ -95,9 +58,9 @@ func TestKilled(t *testing.T) {
 	go func() {
 		defer close(done)
 		time.Sleep(time.Second)
-		kill()
+		server.Kill()
 		time.Sleep(500 * time.Millisecond)
-		start()
+		server.Restart()
 	}()
 	storetest.Contend(t, "killed", 60, 50*time.Millisecond, clients[0], clients...)
 	<-done

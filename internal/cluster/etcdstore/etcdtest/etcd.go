@@ -1,0 +1,62 @@
+// Package etcdtest starts an etcd for tests.
+package etcdtest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Server is an etcd on a loopback address.
+type Server struct {
+	Addr string // HOST:PORT of clients
+
+	t       testing.TB
+	program string
+	dir     string
+	peers   string // address of other servers, of which there are none
+	cmd     *exec.Cmd
+}
+
+// Start starts an etcd, which ends with the test. Without the program it skips the test, or fails it if
+// CLUSTERTEST_NO_SKIP is set.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	program, err := exec.LookPath("etcd")
+	if err != nil {
+		if os.Getenv("CLUSTERTEST_NO_SKIP") == "1" {
+			t.Fatal("etcd is not installed")
+		}
+		t.Skip("SKIPPED: etcd is not installed (Debian: etcd-server)")
+	}
+	s := &Server{t: t, program: program, dir: filepath.Join(t.TempDir(), "etcd")}
+	for _, addr := range []*string{&s.Addr, &s.peers} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		*addr = l.Addr().String()
+	}
+	s.Restart()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Restart starts the server again after Kill.
+func (s *Server) Restart() {
+	s.cmd = exec.Command(s.program, "--data-dir", s.dir, "--listen-client-urls", "http://"+s.Addr, "--advertise-client-urls", "http://"+s.Addr,
+		"--listen-peer-urls", "http://"+s.peers, "--initial-advertise-peer-urls", "http://"+s.peers, "--initial-cluster", "default=http://"+s.peers,
+		"--heartbeat-interval", "50", "--election-timeout", "500")
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Kill ends the server by SIGKILL.
+func (s *Server) Kill() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
