@@ -1,4 +1,3 @@
-// Package etcdtest starts an etcd for tests.
 package etcdtest
 
 import (
@@ -16,7 +15,7 @@ type Server struct {
 	t       testing.TB
 	program string
 	dir     string
-	peers   string // address of other servers, of which there are none
+	peers   string // address for other servers; there are none
 	cmd     *exec.Cmd
 }
 

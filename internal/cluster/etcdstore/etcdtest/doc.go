@@ -1,0 +1,2 @@
+// Package etcdtest starts an etcd, a Server, for tests.
+package etcdtest
