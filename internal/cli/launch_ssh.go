@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trireme/internal/cluster"
 	"trireme/internal/hostfile"
 	"trireme/internal/netif"
 	"trireme/launch"
@@ -54,7 +55,7 @@ func (s *launchSettings) runHosts(c *cobra.Command) error {
 	}
 	local := -1
 	if !s.flags.forceMulti {
-		local = slices.IndexFunc(s.hosts, func(h hostfile.Host) bool { return isThisHost(h.Name) })
+		local = slices.IndexFunc(s.hosts, func(h hostfile.Host) bool { return cluster.IsThisHost(c.Context(), h.Name) })
 	}
 	address, err := s.masterAddress(local)
 	if err != nil {
@@ -271,7 +272,6 @@ func (s *launchSettings) jobSecret() string {
 		return string(s.cluster.Secret)
 	}
 	b := make([]byte, 32)
-	b = make([]byte, 32)
 	rand.Read(b)
 	return hex.EncodeToString(b)
 }

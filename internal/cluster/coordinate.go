@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 
 	"trireme/launch"
 )
-
-func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 // order returns the live hosts in the order of ranks: by --node-rank, else members of the generation first,
 // then by joining. Of two with one node rank only the first counts.

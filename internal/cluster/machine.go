@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -242,7 +243,7 @@ func (m *machine) decide() {
 
 // publish writes this host's records until the watch shows them.
 func (m *machine) publish() {
-	for _, key := range slices.Sorted(keysOf(m.own)) {
+	for _, key := range slices.Sorted(maps.Keys(m.own)) {
 		if rest := ""; cut(key, failingPrefix, &rest) {
 			if _, known := m.failing[rest]; known {
 				delete(m.own, key)

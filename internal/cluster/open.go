@@ -47,7 +47,9 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	defer cancel()
 	defer c.noteWait(ctx, l.name, note)()
 	if l.Store, err = natsstore.Connect(ctx, cfg, server); err == nil {
-		l.addr, err = c.address(served)
+		if l.addr, err = c.address(served); err != nil {
+			l.Close()
+		}
 	}
 	if err != nil {
 		l.close()
@@ -66,7 +68,9 @@ func (c *Config) openEtcd(ctx context.Context, note func(line string)) (_ *link,
 	defer cancel()
 	defer c.noteWait(ctx, l.name, note)()
 	if l.Store, err = etcdstore.Connect(ctx, c.endpoints(), "trireme/"+url.PathEscape(c.RunID)+"/", c.Lookup); err == nil {
-		l.addr, err = c.address("")
+		if l.addr, err = c.address(""); err != nil {
+			l.Close()
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -117,13 +117,6 @@ func recordKey(prefix string, number int, id string) string {
 	return prefix + strconv.Itoa(number) + "/" + id
 }
 
-// splitKey returns the generation and the host of such a key.
-func splitKey(rest string) (number int, id string, ok bool) {
-	n, id, ok := strings.Cut(rest, "/")
-	number, err := strconv.Atoi(n)
-	return number, id, ok && err == nil && id != ""
-}
-
 // encode returns the JSON of a record, which always succeeds for these types.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)

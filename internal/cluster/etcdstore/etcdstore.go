@@ -33,6 +33,7 @@ type client struct {
 	endpoints string
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
+	revoking  sync.WaitGroup
 
 	mu     sync.Mutex
 	leases []*store.Lease
@@ -200,7 +201,7 @@ func (c *client) Lease(ctx context.Context, key string, value []byte, ttl time.D
 	}
 	h := &held{client: c, key: key, lease: grant.ID}
 	if _, err := c.change(ctx, key, store.ErrExists, clientv3.OpPut(c.prefix+key, string(value), clientv3.WithLease(grant.ID)), c.revisionIs(key, 0)); err != nil {
-		go h.revoke()
+		c.revoking.Go(h.revoke)
 		return nil, err
 	}
 	l := store.KeepLease(key, ttl, granted, store.RealClock, h)
@@ -223,6 +224,7 @@ func (c *client) Close() error {
 	for _, l := range leases {
 		l.Abandon()
 	}
+	c.revoking.Wait()
 	c.etcd.Close()
 	return nil
 }
@@ -264,13 +266,15 @@ func (h *held) Update(ctx context.Context, value []byte) (uint64, error) {
 // Release implements store.Owned.
 func (h *held) Release(ctx context.Context) error {
 	_, err := h.client.change(ctx, h.key, store.ErrConflict, clientv3.OpDelete(h.client.prefix+h.key), h.owned())
-	go h.revoke()
+	if err == nil {
+		h.client.revoking.Go(h.revoke)
+	}
 	return err
 }
 
 // revoke frees the lease, which has no key.
 func (h *held) revoke() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.client.ctx), 2*time.Second) // also during Close
 	defer cancel()
 	h.client.etcd.Revoke(ctx, h.lease)
 }
