@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"trireme/internal/cluster"
 	"trireme/internal/host"
 	"trireme/internal/netif"
 	"trireme/internal/preflight"
@@ -43,7 +43,7 @@ func (f *hostsFlags) register(c *cobra.Command) {
 }
 
 // env returns the variables of a rank per host, with the secret of this process's environment.
-func (f *hostsFlags) env() (rendezvous.Env, error) {
+func (f *hostsFlags) env(ctx context.Context) (rendezvous.Env, error) {
 	at, port, err := net.SplitHostPort(f.endpoint)
 	if err != nil {
 		return rendezvous.Env{}, usage(fmt.Sprintf("--rdzv_endpoint %q is not HOST:PORT", f.endpoint), "--rdzv_endpoint ADDRESS:29400 of the host with --node_rank 0")
@@ -51,8 +51,10 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 	if f.nodeRank < 0 || f.nodeRank >= f.nnodes {
 		return rendezvous.Env{}, usage(fmt.Sprintf("--node_rank is %d, not 0 to %d", f.nodeRank, f.nnodes-1), "")
 	}
-	if at, err = f.own(at); err != nil {
-		return rendezvous.Env{}, &Exit{CodeUsage, err}
+	if f.nodeRank == 0 {
+		if at, err = cluster.ServedAt(ctx, at); err != nil {
+			return rendezvous.Env{}, &Exit{CodeUsage, err}
+		}
 	}
 	set := map[string]string{
 		"RANK": strconv.Itoa(f.nodeRank), "WORLD_SIZE": strconv.Itoa(f.nnodes), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
@@ -81,38 +83,10 @@ func (f *hostsFlags) env() (rendezvous.Env, error) {
 	return env, nil
 }
 
-// own returns the address at which the host with --node_rank 0 listens. A name that is a loopback address there,
-// as Debian's installer writes to /etc/hosts, is another one for the other hosts.
-func (f *hostsFlags) own(at string) (string, error) {
-	if f.nodeRank > 0 || rendezvous.IsLoopback(at) {
-		return at, nil
-	}
-	ips, err := net.LookupIP(at)
-	if err != nil || !slices.ContainsFunc(ips, net.IP.IsLoopback) {
-		return at, nil // rendezvous reports it
-	}
-	all, err := netif.List()
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, i := range all {
-		for _, p := range i.Addresses {
-			if a := p.Addr(); i.Up && !i.Loopback && a.Is4() {
-				found = append(found, a.String())
-			}
-		}
-	}
-	if len(found) != 1 {
-		return at, nil
-	}
-	return found[0], nil
-}
-
 // checkHosts checks this host against the others and returns the report of all, or of this one if it cannot
 // join them.
 func (f *hostsFlags) checkHosts(ctx context.Context, dir string, note func(string)) (r *preflight.Report, err error) {
-	env, err := f.env()
+	env, err := f.env(ctx)
 	if err != nil {
 		return nil, err
 	}

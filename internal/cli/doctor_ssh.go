@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trireme/internal/cluster"
 	"trireme/internal/host"
 	"trireme/internal/hostfile"
 	"trireme/internal/preflight"
@@ -82,7 +83,7 @@ func (f *doctorFlags) runSSH(c *cobra.Command) error {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return usage("--hosts needs the program ssh, which is not in PATH", "install OpenSSH's client, or run this command on each host with --nnodes and --node_rank")
 	}
-	local := slices.IndexFunc(hosts, func(h hostfile.Host) bool { return isThisHost(h.Name) })
+	local := slices.IndexFunc(hosts, func(h hostfile.Host) bool { return cluster.IsThisHost(c.Context(), h.Name) })
 	s := &launchSettings{flags: &launchFlags{launcherArgs: f.ssh.launcherArgs, sshPort: f.ssh.sshPort}, hosts: hosts}
 	if f.hosts.endpoint == "" {
 		address, err := s.masterAddress(local)

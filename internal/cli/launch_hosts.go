@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"trireme/device"
+	"trireme/internal/cluster"
 	"trireme/internal/hostfile"
 )
 
@@ -59,7 +60,7 @@ func (f *launchFlags) readHosts(s *launchSettings) error {
 	if f.noSSH {
 		return f.withoutSSH(hosts)
 	}
-	if len(hosts) == 1 && isThisHost(hosts[0].Name) && !f.forceMulti {
+	if len(hosts) == 1 && cluster.IsThisHost(context.Background(), hosts[0].Name) && !f.forceMulti {
 		return f.onlyHere(s, hosts[0])
 	}
 	s.hosts = hosts
@@ -172,31 +173,4 @@ func joinInts(all []int) string {
 		out = append(out, strconv.Itoa(n))
 	}
 	return strings.Join(out, ",")
-}
-
-// isThisHost reports whether a name or an address is this machine's.
-func isThisHost(name string) bool {
-	if own, err := os.Hostname(); err == nil && (name == own || shortName(name) == own || name == shortName(own)) {
-		return true
-	}
-	ips, err := net.LookupIP(name)
-	if err != nil { // an alias of ssh's configuration
-		return false
-	}
-	addresses, err := net.InterfaceAddrs()
-	return err == nil && slices.ContainsFunc(ips, func(ip net.IP) bool {
-		return ip.IsLoopback() || slices.ContainsFunc(addresses, func(a net.Addr) bool {
-			own, ok := a.(*net.IPNet)
-			return ok && own.IP.Equal(ip)
-		})
-	})
-}
-
-// shortName returns a host's name without its domain; addresses are unchanged.
-func shortName(name string) string {
-	if net.ParseIP(name) != nil {
-		return name
-	}
-	short, _, _ := strings.Cut(name, ".")
-	return short
 }

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"trireme/collective/mpi"
@@ -89,7 +89,7 @@ func shareByMPI(lookup func(string) (string, bool)) (func(string) (string, bool)
 }
 
 // ownAddress returns an address of this host for other hosts: of the interface that the user named, or that its
-// name resolves to, or the first that is not loopback or a bridge of containers, IPv4 before IPv6.
+// name resolves to, or the first one.
 func ownAddress(lookup func(string) (string, bool)) (string, error) {
 	all, err := netif.List()
 	if err != nil {
@@ -102,30 +102,12 @@ func ownAddress(lookup func(string) (string, bool)) (string, error) {
 	if name, err := os.Hostname(); err == nil {
 		named, _ = net.LookupHost(name) // many hosts do not resolve their own name
 	}
-	best, rank := "", 0
-	for _, i := range all {
-		for _, p := range i.Addresses {
-			a := p.Addr().WithZone("")
-			if !i.Up || a.IsLoopback() || a.IsLinkLocalUnicast() {
-				continue
-			}
-			r := 1
-			if a.Is4() {
-				r = 2
-			}
-			if !strings.HasPrefix(i.Name, "docker") && !strings.HasPrefix(i.Name, "virbr") && !strings.HasPrefix(i.Name, "br-") {
-				r += 2
-			}
-			if slices.Contains(named, a.String()) {
-				r += 4
-			}
-			if r > rank {
-				best, rank = a.String(), r
-			}
-		}
-	}
-	if best == "" {
+	own := netif.Network(all)
+	if len(own) == 0 {
 		return "", errors.New("this host has no address that other hosts can reach")
 	}
-	return best, nil
+	if i := slices.IndexFunc(own, func(a netip.Addr) bool { return slices.Contains(named, a.String()) }); i > 0 {
+		return own[i].String(), nil
+	}
+	return own[0].String(), nil
 }

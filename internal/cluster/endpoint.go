@@ -38,6 +38,21 @@ func thisSite() (s site, err error) {
 	return s, nil
 }
 
+// IsThisHost reports whether a name or an address is of this host.
+func IsThisHost(ctx context.Context, host string) bool {
+	s, err := thisSite()
+	return err == nil && s.own(ctx, host)
+}
+
+// ServedAt returns the address of this host at which it serves an endpoint of that name or address.
+func ServedAt(ctx context.Context, host string) (string, error) {
+	s, err := thisSite()
+	if err != nil {
+		return "", err
+	}
+	return s.listen(ctx, host, "")
+}
+
 // has reports whether an address is one of this host.
 func (s *site) has(a netip.Addr) bool {
 	a = a.Unmap()
@@ -85,11 +100,9 @@ func (s *site) listen(ctx context.Context, host, local string) (string, error) {
 		return local, nil
 	}
 	var all []string
-	for _, i := range s.interfaces {
-		for _, p := range i.Addresses {
-			if a := p.Addr().Unmap(); i.Up && !i.Loopback && a.Is4() && !a.IsLinkLocalUnicast() {
-				all = append(all, a.String())
-			}
+	for _, a := range netif.Network(s.interfaces) {
+		if a.Is4() {
+			all = append(all, a.String())
 		}
 	}
 	switch len(all) {

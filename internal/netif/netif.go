@@ -42,6 +42,29 @@ func List() ([]Interface, error) {
 	return out, nil
 }
 
+// Network returns the addresses at which other hosts may reach this one, IPv4 first. Those of bridges for
+// containers and virtual machines count only if there are no others.
+func Network(all []Interface) []netip.Addr {
+	var own, bridges []netip.Addr
+	for _, i := range all {
+		for _, p := range i.Addresses {
+			a := p.Addr().Unmap().WithZone("")
+			switch {
+			case !i.Up || i.Loopback || a.IsLoopback() || a.IsLinkLocalUnicast():
+			case strings.HasPrefix(i.Name, "docker") || strings.HasPrefix(i.Name, "virbr") || strings.HasPrefix(i.Name, "br-"):
+				bridges = append(bridges, a)
+			default:
+				own = append(own, a)
+			}
+		}
+	}
+	if len(own) == 0 {
+		own = bridges
+	}
+	slices.SortStableFunc(own, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return own
+}
+
 // Towards returns the address of the interface that routes to a host and port. It sends nothing.
 func Towards(hostPort string) (string, error) {
 	conn, err := net.Dial("udp", hostPort)

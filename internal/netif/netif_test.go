@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -72,5 +73,14 @@ func TestLoopback(t *testing.T) {
 		if a, err := c.Address("127.0.0.1:9"); err != nil || a != "127.0.0.1" {
 			t.Errorf("%+v: %q, %v", c, a, err)
 		}
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	if got := fmt.Sprint(Network(host)); got != "[10.0.0.4 10.1.0.4 fd00::4]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(Network([]Interface{host[0], host[4]})); got != "[172.17.0.1]" {
+		t.Error("only a bridge: ", got)
 	}
 }
