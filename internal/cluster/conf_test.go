@@ -56,6 +56,8 @@ func TestValidate(t *testing.T) {
 		{Config{MinHosts: 2, Endpoints: []string{"n0", "n1"}}, "one copy, or three"},
 		{Config{MinHosts: 2, Endpoints: []string{"n0:1", "n1:1", "n0:1"}}, "n0:1 twice"},
 		{Config{MinHosts: 2, Endpoints: []string{"n0:x:1"}}, "is not HOST:PORT"},
+		{Config{MinHosts: 2, Endpoints: []string{"n0:x"}}, `"n0:x" is not HOST:PORT`},
+		{Config{MinHosts: 2, Endpoints: []string{"n0:0"}}, `"n0:0" is not HOST:PORT`},
 		{Config{MaxRestarts: -1}, "--max-restarts is -1"},
 	} {
 		err := c.cfg.Validate()

@@ -108,7 +108,8 @@ func (c *Config) Validate() error {
 	}
 	seen := map[string]bool{}
 	for _, e := range c.endpoints() {
-		if _, _, err := net.SplitHostPort(e); err != nil {
+		_, port, err := net.SplitHostPort(e)
+		if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 1 || n > 65535 {
 			return fault.Try(fmt.Errorf("--rdzv-endpoint %q is not HOST:PORT", e), "--rdzv-endpoint HOST:%d", DefaultPort)
 		}
 		if seen[e] {

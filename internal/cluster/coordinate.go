@@ -13,9 +13,9 @@ import (
 )
 
 // order returns the live hosts in the order of ranks: by --node-rank, else members of the generation first,
-// then by joining. Of two with one node rank only the first counts.
+// then by joining. Of two with one node rank only the first counts, and none with other settings.
 func (m *machine) order() []host {
-	all := slices.Collect(maps.Values(m.hosts))
+	all := slices.DeleteFunc(slices.Collect(maps.Values(m.hosts)), func(h host) bool { return contradiction(m.self, h) != "" }) // it ends
 	slices.SortFunc(all, func(a, b host) int {
 		x, y := m.gen.index(a.ID), m.gen.index(b.ID)
 		if a.Rank >= 0 && b.Rank >= 0 || x == y {
@@ -29,14 +29,12 @@ func (m *machine) order() []host {
 // refused returns the result of a launcher that cannot take part, or nil.
 func (m *machine) refused() *result {
 	for _, h := range m.hosts {
-		text := ""
-		switch {
-		case h.Order >= m.self.Order:
+		if h.Order >= m.self.Order {
 			continue
-		case h.Least != m.least || h.Most != m.most:
-			text = fmt.Sprintf("--nnodes is %s here and %s on host %s", nnodes(m.least, m.most), nnodes(h.Least, h.Most), h.Name)
-		case (h.Rank < 0) != (m.self.Rank < 0):
-			text = fmt.Sprintf("--node-rank is set on one of the hosts %s and %s only", h.Name, m.self.Name)
+		}
+		text := contradiction(m.self, h)
+		switch {
+		case text != "":
 		case h.Rank >= 0 && h.Rank == m.self.Rank && m.reached(m.since("duplicate "+h.ID)+2*m.Lease): // it may be about to expire
 			text = fmt.Sprintf("--node-rank %d is taken by host %s", h.Rank, h.Name)
 		default:
@@ -47,6 +45,17 @@ func (m *machine) refused() *result {
 	return nil
 }
 
+// contradiction says which setting of two hosts differs, or "".
+func contradiction(a, b host) string {
+	switch {
+	case a.Least != b.Least || a.Most != b.Most:
+		return fmt.Sprintf("--nnodes is %s on host %s and %s on host %s", nnodes(a.Least, a.Most), a.Name, nnodes(b.Least, b.Most), b.Name)
+	case (a.Rank < 0) != (b.Rank < 0):
+		return fmt.Sprintf("--node-rank is set on one of the hosts %s and %s only", b.Name, a.Name)
+	}
+	return ""
+}
+
 func nnodes(least, most int) string {
 	if least == most {
 		return fmt.Sprint(most)
@@ -54,10 +63,16 @@ func nnodes(least, most int) string {
 	return fmt.Sprintf("%d:%d", least, most)
 }
 
+// first reports whether this host is the first of the live ones.
+func (m *machine) first() bool {
+	order := m.order()
+	return len(order) > 0 && order[0].ID == m.self.ID
+}
+
 // coordinate does what the first live host does for all.
 func (m *machine) coordinate() {
 	order, g := m.order(), m.gen
-	if len(order) == 0 || order[0].ID != m.self.ID || g != nil && g.Result != nil {
+	if !m.first() || g != nil && g.Result != nil {
 		return
 	}
 	v := verdict{}
@@ -143,8 +158,8 @@ func (m *machine) form(order []host, v verdict) {
 			if v.cause != "" {
 				cause = v.cause + ". "
 			}
-			m.conclude(&result{Code: launch.CodePeerLost, Text: cause + fmt.Sprintf("%d of %d hosts joined within %v: %s. try: a longer --rdzv-conf join_timeout=SECONDS, or --nnodes %d:%d",
-				len(order), m.least, m.JoinTimeout, names(order), len(order), m.most)})
+			m.conclude(&result{Code: launch.CodePeerLost, Text: cause + fmt.Sprintf("%d of %d hosts joined within %v: %s. try: the same command on the others, which must reach %s (trireme doctor --nnodes %d), a longer --rdzv-conf join_timeout=SECONDS, or --nnodes %d:%d",
+				len(order), m.least, m.JoinTimeout, names(order), m.store, m.least, len(order), m.most)})
 		}
 		return
 	default:
@@ -236,6 +251,6 @@ func (m *machine) progress() {
 		if m.elastic {
 			missing = fmt.Sprintf("%d to %d wanted", m.least, m.most)
 		}
-		m.do(say{fmt.Sprintf("waiting for hosts since %v: %s joined, %s (join_timeout %v)", waited, strings.Join(joined, ", "), missing, m.JoinTimeout)})
+		m.do(say{fmt.Sprintf("waiting for hosts since %v: %s joined %s, %s (join_timeout %v)", waited, strings.Join(joined, ", "), m.store, missing, m.JoinTimeout)})
 	}
 }

@@ -54,7 +54,7 @@ func TestStopEverywhere(t *testing.T) {
 				t.Errorf("%s on %s: %d, %s: %s", mode, l.cfg.Name, code, err, l.out.String())
 			}
 		}
-		if out := all[0].out.String(); !strings.Contains(out, "host n1 received terminated: stopping") {
+		if out := all[0].out.String(); !strings.Contains(out, "host n1 received SIGTERM: stopping") {
 			t.Error(out)
 		}
 	}
@@ -153,7 +153,7 @@ func TestJoinTimeout(t *testing.T) {
 		if code != launch.CodePeerLost || !strings.HasPrefix(err, "2 of 3 hosts joined within 1.5s: n0, n1. try: ") {
 			t.Errorf("%s: %d, %s", l.cfg.Name, code, err)
 		}
-		if !strings.Contains(l.out.String(), "n0, n1 joined, 1 of 3 missing") {
+		if !strings.Contains(l.out.String(), "n0, n1 joined the store, 1 of 3 missing") {
 			t.Error(l.out.String())
 		}
 	}
@@ -163,7 +163,7 @@ func TestJoinTimeout(t *testing.T) {
 func TestContradictions(t *testing.T) {
 	zero := 0
 	for want, set := range map[string]func(c *Config){
-		"--nnodes is 3 here and 2 on host n0":                   func(c *Config) { c.MinHosts, c.MaxHosts = 3, 3 },
+		"--nnodes is 3 on host n1 and 2 on host n0":             func(c *Config) { c.MinHosts, c.MaxHosts = 3, 3 },
 		"--node-rank is set on one of the hosts n0 and n1 only": func(c *Config) { c.NodeRank = nil },
 		"--node-rank 0 is taken by host n0":                     func(c *Config) { c.NodeRank = &zero },
 	} {
@@ -180,6 +180,9 @@ func TestContradictions(t *testing.T) {
 		a.leave(errors.New("the end"))
 		if code, err := a.wait(t); code != launch.CodeFailed || err != "the end" {
 			t.Errorf("%d, %s", code, err)
+		}
+		if out := a.out.String(); !strings.Contains(want, "is taken") && !strings.Contains(out, want+". it was refused") || strings.Contains(out, "has ranks") {
+			t.Errorf("%s: %s", want, out)
 		}
 	}
 }

@@ -88,12 +88,8 @@ func (e *ending) lost() (all []member) {
 func (e *ending) failure(lost []member) (f *launch.Failure, id, text string) {
 	if len(lost) > 0 {
 		m := lost[0]
-		ranks := fmt.Sprintf("ranks %d to %d", m.First, m.First+m.Ranks-1)
-		if m.Ranks == 1 {
-			ranks = fmt.Sprintf("rank %d", m.First)
-		}
 		f := &launch.Failure{Rank: -1, Ranks: m.Ranks, Host: m.Name, Code: launch.CodePeerLost,
-			Why: fmt.Sprintf("host %s with %s is lost: its launcher ended, or host or network are down (no sign of life for %v)", m.Name, ranks, e.lease)}
+			Why: fmt.Sprintf("host %s with %s is lost: its launcher ended, or host or network are down (no sign of life for %v)", m.Name, m.ranks(), e.lease)}
 		if m.Logs != "" {
 			f.Log = filepath.Join(m.Logs, launch.RankName(m.First)+".log")
 		}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"trireme/launch"
 )
 
@@ -178,8 +180,12 @@ func (m *machine) change(e changed) {
 		}
 	case cut(e.key, hostsPrefix, &rest):
 		var h host
+		_, known := m.hosts[rest]
 		if delete(m.hosts, rest); decode(&h) {
 			m.hosts[rest] = h
+			if why := contradiction(h, m.self); why != "" && !known && m.registered && m.first() && h.Order > m.self.Order {
+				m.do(say{why + ". it was refused; this job waits for another"})
+			}
 		}
 	case cut(e.key, failingPrefix, &rest):
 		n := notice{revision: e.revision}
@@ -321,7 +327,7 @@ func (m *machine) control() {
 			if s.Reform {
 				m.do(say{s.Host + " joins the job: stopping to start again with it"})
 			} else {
-				m.do(say{fmt.Sprintf("host %s received %v: stopping", s.Host, s.Signal)})
+				m.do(say{fmt.Sprintf("host %s received %s: stopping", s.Host, unix.SignalName(s.Signal))})
 			}
 			m.do(forward{s.Signal})
 		}
@@ -431,7 +437,7 @@ func (m *machine) leave() {
 	if m.serves && m.synced && len(m.hosts) > 0 && !m.reached(m.since("left")+m.Close) {
 		return
 	}
-	if m.serves && m.replicated && !m.reached(m.since("empty")+settle) { // the others see the last changes too
+	if m.serves && m.most > 1 && !m.reached(m.since("empty")+settle) { // the others see the last changes too
 		return
 	}
 	m.finished = true

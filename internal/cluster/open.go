@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,9 +32,10 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	if err != nil {
 		return nil, err
 	}
-	cfg := natsstore.Config{Endpoints: c.endpoints(), Key: key, Mode: mode}
+	var failure atomic.Pointer[string]
+	cfg := natsstore.Config{Endpoints: c.endpoints(), Key: key, Mode: mode, Failed: func(err error) { failure.Store(new(cause(err))) }}
 	l := &link{name: "the job's store at " + strings.Join(cfg.Endpoints, ", "), close: func() {}}
-	server, served, err := c.serve(ctx, &s, cfg)
+	server, served, err := c.serve(ctx, &s, cfg, note)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Conf.JoinTimeout, fmt.Errorf("join_timeout of %v", c.Conf.JoinTimeout))
 	defer cancel()
-	defer c.noteWait(ctx, l.name, note)()
+	defer c.noteWait(ctx, l.name, note, failure.Load)()
 	if l.Store, err = natsstore.Connect(ctx, cfg, server); err == nil {
 		if l.addr, err = c.address(served); err != nil {
 			l.Close()
@@ -66,7 +68,7 @@ func (c *Config) openEtcd(ctx context.Context, note func(line string)) (_ *link,
 	l := &link{name: "etcd at " + strings.Join(c.endpoints(), ", "), close: func() {}}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Conf.JoinTimeout, fmt.Errorf("join_timeout of %v", c.Conf.JoinTimeout))
 	defer cancel()
-	defer c.noteWait(ctx, l.name, note)()
+	defer c.noteWait(ctx, l.name, note, func() *string { return nil })()
 	if l.Store, err = etcdstore.Connect(ctx, c.endpoints(), "trireme/"+url.PathEscape(c.RunID)+"/", c.Lookup); err == nil {
 		if l.addr, err = c.address(""); err != nil {
 			l.Close()
@@ -96,7 +98,7 @@ func (c *Config) key(purpose string) ([]byte, secureconn.Mode, error) {
 const portTimeout = 3 * time.Second
 
 // serve starts the server of an endpoint of this host. served is the address that it listens on.
-func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config) (server *natsstore.Server, served string, err error) {
+func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config, note func(string)) (server *natsstore.Server, served string, err error) {
 	for _, i := range c.servable(ctx, s) {
 		host, port, err := net.SplitHostPort(cfg.Endpoints[i])
 		if err != nil {
@@ -108,6 +110,9 @@ func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config) (serv
 		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			server, err = natsstore.Serve(ctx, cfg, i, net.JoinHostPort(served, port))
 			if err == nil {
+				if !s.own(ctx, host) {
+					note(fmt.Sprintf("note: %s is no name or address of this host, which listens at %s", host, served))
+				}
 				return server, served, nil
 			}
 			if used := errors.Is(err, syscall.EADDRINUSE); used && c.NodeRank == nil {
@@ -120,8 +125,31 @@ func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config) (serv
 	return nil, "", nil // another launcher of this host serves, or another host
 }
 
-// noteWait says after a second, and then at growing intervals, that the store does not answer. stop ends it.
-func (c *Config) noteWait(ctx context.Context, name string, note func(string)) (stop func()) {
+// cause is why a connection failed, in a few words.
+func cause(err error) string {
+	var (
+		name  *net.DNSError
+		errno syscall.Errno
+		late  interface{ Timeout() bool }
+	)
+	switch {
+	case errors.Is(err, secureconn.ErrKey):
+		return "another secret or --rdzv-id there"
+	case errors.Is(err, secureconn.ErrStranger):
+		return "another program answers"
+	case errors.As(err, &name):
+		return fmt.Sprintf("cannot resolve %s: %s", name.Name, name.Err)
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &late) && late.Timeout():
+		return "no answer"
+	}
+	return err.Error()
+}
+
+// noteWait says after a second, and then at growing intervals, that the store does not answer, and why. stop
+// ends it.
+func (c *Config) noteWait(ctx context.Context, name string, note func(string), failure func() *string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	began := time.Now()
@@ -130,7 +158,11 @@ func (c *Config) noteWait(ctx context.Context, name string, note func(string)) (
 		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 			select {
 			case <-time.After(wait):
-				note(fmt.Sprintf("waiting for %s since %v (join_timeout %v)", name, time.Since(began).Round(time.Second), c.Conf.JoinTimeout))
+				why := ""
+				if f := failure(); f != nil {
+					why = ": " + *f
+				}
+				note(fmt.Sprintf("waiting for %s since %v%s (join_timeout %v)", name, time.Since(began).Round(time.Second), why, c.Conf.JoinTimeout))
 			case <-ctx.Done():
 				return
 			}

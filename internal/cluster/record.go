@@ -91,7 +91,15 @@ func (g *generation) describe(i int) string {
 		all = append(all, "...")
 	}
 	h := g.Hosts[i]
-	return fmt.Sprintf("host %d of %d (%s) has ranks %d to %d of %d; MASTER_ADDR=%s MASTER_PORT=%d", i, len(g.Hosts), strings.Join(all, ", "), h.First, h.First+h.Ranks-1, g.Size, g.MasterAddr, g.MasterPort)
+	return fmt.Sprintf("host %d of %d (%s) has %s of %d; MASTER_ADDR=%s MASTER_PORT=%d", i, len(g.Hosts), strings.Join(all, ", "), h.ranks(), g.Size, g.MasterAddr, g.MasterPort)
+}
+
+// ranks is "rank 3" or "ranks 2 to 3".
+func (h *member) ranks() string {
+	if h.Ranks == 1 {
+		return fmt.Sprintf("rank %d", h.First)
+	}
+	return fmt.Sprintf("ranks %d to %d", h.First, h.First+h.Ranks-1)
 }
 
 // index returns the position of a host in a generation, or -1.

@@ -150,6 +150,9 @@ func (d dialer) Dial(_, address string) (net.Conn, error) {
 		d.c.failures[i] = err
 		d.c.mu.Unlock()
 		if err != nil {
+			if d.c.cfg.Failed != nil {
+				d.c.cfg.Failed(err)
+			}
 			return nil, err
 		}
 		return conn, nil
@@ -165,15 +168,27 @@ func (c *client) wrong() error {
 		err := c.failures[i]
 		var refused *secureconn.Refused
 		if errors.As(err, &refused) {
-			return fmt.Errorf("natsstore: %s refuses this launcher: %w", e, err)
+			return fmt.Errorf("%s refuses this launcher: %w", e, err)
 		}
 		if errors.Is(err, secureconn.ErrStranger) {
-			host, port, _ := net.SplitHostPort(e)
-			return fmt.Errorf("natsstore: %s port %s belongs to another program or job, or its secret is another one: %w. try: the same secret and --rdzv-id on all hosts, or another port", host, port, err)
+			what := "is used by another program"
+			if errors.Is(err, secureconn.ErrKey) {
+				what = "is the store of launchers with another secret or --rdzv-id"
+			}
+			return &stranger{fmt.Sprintf("%s %s. try: the same secret and --rdzv-id on all hosts, or another port", e, what), err}
 		}
 	}
 	return nil
 }
+
+// stranger is the error of an endpoint that is not this job's. Its text has no details of the connection.
+type stranger struct {
+	text  string
+	cause error
+}
+
+func (s *stranger) Error() string { return s.text }
+func (s *stranger) Unwrap() error { return s.cause }
 
 // reason is why calls get no answer.
 func (c *client) reason(err error) string {
@@ -202,7 +217,7 @@ func (c *client) noAnswer(err error, waited time.Duration, cause error) error {
 	if len(c.cfg.Endpoints) > 1 {
 		what = "start the launchers of all three endpoints, or check the names, the ports and the firewall: trireme doctor --nnodes"
 	}
-	return fmt.Errorf("natsstore: %w after %v (%s): %w. try: %s", store.ErrUnavailable, waited.Round(100*time.Millisecond), c.reason(err), cause, what)
+	return fmt.Errorf("%w after %v (%s): %w. try: %s", store.ErrUnavailable, waited.Round(100*time.Millisecond), c.reason(err), cause, what)
 }
 
 // Close implements store.Store.

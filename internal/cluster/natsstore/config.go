@@ -8,7 +8,7 @@ import (
 	"trireme/internal/secureconn"
 )
 
-// Config is the same in all launchers of a job, except for Timeout.
+// Config is the same in all launchers of a job, except for Failed and Timeout.
 type Config struct {
 	// Endpoints are the addresses HOST:PORT of the servers: one, or three.
 	Endpoints []string
@@ -16,6 +16,8 @@ type Config struct {
 	Key []byte
 	// Mode protects connections.
 	Mode secureconn.Mode
+	// Failed, which may be nil, is called with the error of each failed connection, from any goroutine.
+	Failed func(error)
 	// Timeout limits a call that gets no answer. 0: 15 seconds, which is longer than an election.
 	Timeout time.Duration
 }

@@ -282,5 +282,5 @@ func (d *directory) remove() error {
 
 func listenError(addr string, err error) error {
 	host, port, _ := net.SplitHostPort(addr)
-	return fmt.Errorf("natsstore: the store of the job's launchers cannot listen on %s port %s: %w. try: another port in --rdzv-endpoint (or --master-port) on all hosts, or an address of this host", host, port, err)
+	return fmt.Errorf("the store of the job's launchers cannot listen on %s port %s: %w. try: another port in --rdzv-endpoint (or --master-port) on all hosts, or an address of this host", host, port, err)
 }
