@@ -46,9 +46,13 @@ func Start(t testing.TB) *Server {
 
 // Restart starts the server again after Kill.
 func (s *Server) Restart() {
-	s.cmd = exec.Command(s.program, "--data-dir", s.dir, "--listen-client-urls", "http://"+s.Addr, "--advertise-client-urls", "http://"+s.Addr,
-		"--listen-peer-urls", "http://"+s.peers, "--initial-advertise-peer-urls", "http://"+s.peers, "--initial-cluster", "default=http://"+s.peers,
-		"--heartbeat-interval", "50", "--election-timeout", "500")
+	s.cmd = exec.Command(s.program)
+	clients, peers := "http://"+s.Addr, "http://"+s.peers
+	s.cmd.Env = []string{
+		"ETCD_DATA_DIR=" + s.dir, "ETCD_LISTEN_CLIENT_URLS=" + clients, "ETCD_ADVERTISE_CLIENT_URLS=" + clients,
+		"ETCD_LISTEN_PEER_URLS=" + peers, "ETCD_INITIAL_ADVERTISE_PEER_URLS=" + peers, "ETCD_INITIAL_CLUSTER=default=" + peers,
+		"ETCD_HEARTBEAT_INTERVAL=50", "ETCD_ELECTION_TIMEOUT=500",
+	}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
