@@ -258,3 +258,36 @@ func sshClients(pid int) (pids []int) {
 	}
 	return pids
 }
+
+// Signals end a job while ssh waits for a host that does not answer.
+func TestLaunchUnreachable(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"ssh": "#!/bin/sh\nexec sleep 300\n", "hosts": "localhost\nn1\n", "away": "n0\nn1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		hosts   string
+		signals []syscall.Signal
+		code    int
+	}{
+		{"hosts", []syscall.Signal{syscall.SIGTERM}, 143}, // the launcher here ends, and the other one is not there
+		{"away", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130},
+	} {
+		t.Run(c.hosts, func(t *testing.T) {
+			t.Parallel()
+			l := startTrireme(t, dir, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, "launch", "--hostfile", c.hosts, "--master_addr", "127.0.0.1", "--master_port", strconv.Itoa(freePorts(t)), "--", "sleep", "300")
+			for began := time.Now(); len(sshClients(l.cmd.Process.Pid)) == 0; time.Sleep(20 * time.Millisecond) {
+				if time.Since(began) > 10*time.Second {
+					t.Fatal("no ssh")
+				}
+			}
+			for _, s := range c.signals {
+				l.cmd.Process.Signal(s)
+				time.Sleep(200 * time.Millisecond) // two signals at once are one
+			}
+			l.ends(t, c.code)
+		})
+	}
+}
