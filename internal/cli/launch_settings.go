@@ -20,8 +20,6 @@ import (
 	"trireme/rendezvous"
 )
 
-
-
 // launchSettings are the resolved flags of launch.
 type launchSettings struct {
 	cluster cluster.Config // of this machine

@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
+
+
 
 // Memory is a store in the memory of this process, for one host and for tests. Client returns its clients.
 type Memory struct {
@@ -181,30 +181,6 @@ func (c *MemoryClient) Delete(ctx context.Context, key string, revision uint64) 
 	return nil
 }
 
-// Lease implements Store.
-func (c *MemoryClient) Lease(ctx context.Context, key string, value []byte, ttl time.Duration) (*Lease, error) {
-	if err := CheckLease(key, value, ttl); err != nil {
-		return nil, err
-	}
-	granted := c.memory.clock.Now()
-	if err := c.begin(ctx, key); err != nil {
-		return nil, err
-	}
-	if _, ok := c.memory.entries[key]; ok {
-		c.memory.mu.Unlock()
-		return nil, Error(key, ErrExists)
-	}
-	ml := &memoryLease{client: c, key: key, ttl: ttl}
-	c.memory.put(key, value, ml)
-	ml.extend()
-	c.memory.mu.Unlock()
-	l := KeepLease(key, ttl, granted, c.memory.clock, ml)
-	c.mu.Lock()
-	c.leases = append(slices.DeleteFunc(c.leases, func(l *Lease) bool { return l.Err() != nil }), l)
-	c.mu.Unlock()
-	return l, nil
-}
-
 // Close implements Store.
 func (c *MemoryClient) Close() error {
 	c.cancel(ErrClosed)
@@ -216,152 +192,4 @@ func (c *MemoryClient) Close() error {
 		l.Abandon()
 	}
 	return nil
-}
-
-// memoryLease is the lease of a memoryEntry.
-type memoryLease struct {
-	client *MemoryClient
-	key    string
-	ttl    time.Duration
-	timer  func() // stops the expiry
-}
-
-func (l *memoryLease) stop() {
-	if l.timer != nil {
-		l.timer()
-	}
-}
-
-// extend restarts the expiry. The memory's lock is held.
-func (l *memoryLease) extend() {
-	l.stop()
-	m := l.client.memory
-	due := m.clock.Now().Add(l.ttl)
-	l.timer = m.clock.AfterFunc(l.ttl, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if e, ok := m.entries[l.key]; ok && e.lease == l && !m.clock.Now().Before(due) {
-			m.remove(e)
-		}
-	})
-}
-
-// own takes the memory's lock if the lease is still that of its key.
-func (l *memoryLease) own(ctx context.Context) (*memoryEntry, error) {
-	if err := l.client.begin(ctx, l.key); err != nil {
-		return nil, err
-	}
-	e, ok := l.client.memory.entries[l.key]
-	if !ok || e.lease != l {
-		l.client.memory.mu.Unlock()
-		return nil, Error(l.key, ErrConflict)
-	}
-	return e, nil
-}
-
-// Renew implements Owned.
-func (l *memoryLease) Renew(ctx context.Context) error {
-	if _, err := l.own(ctx); err != nil {
-		return err
-	}
-	defer l.client.memory.mu.Unlock()
-	l.extend()
-	return nil
-}
-
-// Update implements Owned.
-func (l *memoryLease) Update(ctx context.Context, value []byte) (uint64, error) {
-	if _, err := l.own(ctx); err != nil {
-		return 0, err
-	}
-	defer l.client.memory.mu.Unlock()
-	return l.client.memory.put(l.key, value, l), nil
-}
-
-// Release implements Owned.
-func (l *memoryLease) Release(ctx context.Context) error {
-	e, err := l.own(ctx)
-	if err != nil {
-		return err
-	}
-	defer l.client.memory.mu.Unlock()
-	l.client.memory.remove(e)
-	return nil
-}
-
-// memoryWatch queues the events of a watch.
-type memoryWatch struct {
-	client *MemoryClient
-	prefix string
-	ready  chan struct{} // has a value if the queue may have events
-
-	mu    sync.Mutex
-	queue []Event
-}
-
-func (w *memoryWatch) add(e Event) {
-	e.Entry = e.Entry.clone()
-	w.mu.Lock()
-	w.queue = append(w.queue, e)
-	w.mu.Unlock()
-	w.wake()
-}
-
-func (w *memoryWatch) wake() {
-	select {
-	case w.ready <- struct{}{}:
-	default:
-	}
-}
-
-func (w *memoryWatch) take() (events []Event) {
-	if !w.client.reachable() {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	events, w.queue = w.queue, nil
-	return events
-}
-
-// Watch implements Store.
-func (c *MemoryClient) Watch(ctx context.Context, prefix string) (*Watch, error) {
-	if err := CheckPrefix(prefix); err != nil {
-		return nil, err
-	}
-	m := c.memory
-	if err := c.begin(ctx, prefix); err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
-	w := &memoryWatch{client: c, prefix: prefix, ready: make(chan struct{}, 1)}
-	for key, e := range m.entries {
-		if strings.HasPrefix(key, prefix) {
-			w.add(Event{Kind: Put, Entry: e.Entry})
-		}
-	}
-	slices.SortFunc(w.queue, func(a, b Event) int { return strings.Compare(a.Key, b.Key) })
-	w.add(Event{Kind: Synced})
-	m.watches[w] = struct{}{}
-	m.mu.Unlock()
-	return NewWatch(ctx, func(ctx context.Context, emit func(Event) error) error {
-		defer func() {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			delete(m.watches, w)
-		}()
-		for {
-			for _, e := range w.take() {
-				if err := emit(e); err != nil {
-					return err
-				}
-			}
-			select {
-			case <-w.ready:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-c.ctx.Done():
-				return Error(prefix, ErrClosed)
-			}
-		}
-	}), nil
 }
