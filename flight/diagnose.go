@@ -6,8 +6,6 @@ import (
 	"time"
 )
 
-
-
 // StoreGather is the kind of an operation of the store of package rendezvous, in which ranks wait for each other
 // without a limit: one of them may tokenize or save alone.
 const StoreGather = "store_gather"

@@ -101,7 +101,7 @@ type hostsRun struct {
 func (r *hostsRun) await() error {
 	var own error
 	var late, hopeless <-chan time.Time
-	leaving := false // the others were told, or will be, that one has ended with an error
+	leaving := false // one has ended with an error, and the others are stopped
 	for ended := 0; ended < r.n; {
 		select {
 		case <-late:

@@ -19,8 +19,6 @@ import (
 	"trireme/launch"
 )
 
-
-
 // Run takes part in a job until it ends on all hosts, and returns the exit code for this process, the same on
 // all hosts: 0; launch.CodeStopped, CodeInterrupted or CodeTerminated after a stop signal on one of the hosts;
 // or that of the worker that failed first, with a *launch.Failure. launch.CodePeerLost is also the code for a

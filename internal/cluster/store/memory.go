@@ -7,8 +7,6 @@ import (
 	"sync"
 )
 
-
-
 // Memory is a store in the memory of this process, for one host and for tests. Client returns its clients.
 type Memory struct {
 	clock Clock
