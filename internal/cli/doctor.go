@@ -34,8 +34,9 @@ clock, versions, accelerators, network interfaces, its own name, and the environ
 programs read, with their effect here. It takes a second, and writes and deletes a file in --dir.
 
 With --hosts or --hostfile it checks the hosts of a job against each other, which it starts over ssh; with
---nnodes the same command on each host does the same without ssh. Names resolve, each host reaches each other one, large packets pass, bandwidth and latency of each pair, clocks, versions,
-secrets, and an all-reduce with a known sum. The report names the host and what to try.
+--nnodes the same command on each host does the same without ssh. It checks names, connections, large
+packets, bandwidth and latency of each pair, clocks, versions, secrets, and an all-reduce with a known
+sum. The report names the host and what to try.
 
 Each line is ok, a note, or a problem with what to try. The exit code is 3 if there is a problem.`,
 		Example: `  trireme doctor
@@ -74,7 +75,7 @@ func (f *doctorFlags) run(c *cobra.Command) error {
 	switch {
 	case f.ssh.remote:
 		return f.runRemote(c)
-	case f.ssh.hosts != "" || f.ssh.hostfile != "":
+	case c.Flags().Changed("hosts") || c.Flags().Changed("hostfile"):
 		return f.runSSH(c)
 	case f.hosts.nnodes > 1:
 		return f.runHosts(c)

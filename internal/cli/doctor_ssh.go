@@ -54,6 +54,8 @@ func (f *sshFlags) list() (all []hostfile.Host, err error) {
 		if all, err = hostfile.Parse(f.hostfile, string(text)); err != nil {
 			return nil, &Exit{CodeUsage, err}
 		}
+	} else if f.hosts == "" {
+		return nil, usage("--hosts: no hosts", "--hosts n0,n1")
 	} else if all, err = hostfile.Parse("--hosts", strings.ReplaceAll(f.hosts, ",", "\n")); err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}
@@ -132,6 +134,9 @@ func (f *doctorFlags) startAll(c *cobra.Command, s *launchSettings, local int) [
 	all := make([]hostResult, len(s.hosts))
 	for range s.hosts {
 		r := <-results
+		if ctx.Err() != nil && c.Context().Err() == nil { // ended because of another host
+			r.err = nil
+		}
 		if all[r.index] = r; r.err != nil { // the others cannot join it; more errors may follow
 			time.AfterFunc(2*time.Second, cancel)
 		}
@@ -190,7 +195,7 @@ func merge(all []hostResult) *preflight.Report {
 					merged.Findings = append(merged.Findings, f)
 				}
 			}
-		default:
+		case h.err != nil:
 			failed = append(failed, preflight.Finding{Finding: host.Finding{Check: "ssh", State: host.Problem, Text: textOf(h.err), Try: tryOf(h.err, h.name)}, Hosts: []string{h.name}})
 		}
 	}

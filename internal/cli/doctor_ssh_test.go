@@ -88,6 +88,12 @@ func TestDoctorSSH(t *testing.T) {
 	if code, out := run("node0,10.77.0.9"); code != 3 || !strings.Contains(out, "problem  ssh: host 10.77.0.9: ssh failed or lost its connection") {
 		t.Errorf("code %d\n%s", code, out)
 	}
+	if code, out := run("10.77.0.9,node1"); code != 3 || strings.Count(out, "problem  ssh: ") != 1 || !strings.Contains(out, "problem  ssh: host 10.77.0.9") {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	if code, out := run(""); code != 2 || !strings.Contains(out, "--hosts: no hosts\ntry: --hosts n0,n1") {
+		t.Errorf("code %d\n%s", code, out)
+	}
 	if code, out := run("node0"); code != 2 || !strings.Contains(out, "needs two hosts or more") {
 		t.Errorf("code %d\n%s", code, out)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func (f *launchFlags) run(c *cobra.Command, args []string) error {
 	}
 	for _, name := range []string{"output", "apply"} {
 		if f.flags.Lookup(name).Changed {
-			return usage("--"+name+" is for --render", "--render "+render.Kinds()[0])
+			return usage("--"+name+" is for --render", "--render aws, or another of "+strings.Join(render.Kinds(), ", "))
 		}
 	}
 	s, err := f.settings(c, args)

@@ -71,6 +71,16 @@ func (f *launchFlags) childSettings(s *launchSettings, file accelerateFile) (env
 		env = append(env, "CUDA_VISIBLE_DEVICES="+v)
 	}
 	keys, flags := f.accelerateKeys()
+	if !s.program.trains() && file.name != "" {
+		for _, name := range []string{"fsdp_config", "deepspeed_config", "mixed_precision", "megatron_lm_config", "parallelism_config", "dynamo_config"} {
+			if k, ok := file.doc.Find(name); ok && !slices.Contains([]string{"", "no", "{}", "null"}, k.Text) || ok && k.Kind != conf.Scalar {
+				flags = append(flags, k.Where+": "+name)
+			}
+		}
+		if k, ok := file.doc.Find("zero_optimization"); ok {
+			return nil, usage(k.Where+": zero_optimization: the file is for DeepSpeed, not for accelerate launch", "it as an argument of the program: train.py --deepspeed_config "+file.name)
+		}
+	}
 	if len(flags) > 0 && !s.program.trains() {
 		s.note("%s: no effect: the program is not trireme train, and gets no configuration", strings.Join(flags, ", "))
 		return env, nil

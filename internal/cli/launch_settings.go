@@ -62,6 +62,9 @@ func (f *launchFlags) settings(c *cobra.Command, args []string) (*launchSettings
 			return nil, err
 		}
 	}
+	if f.preflight && s.cluster.MaxHosts == 1 {
+		s.note("--preflight: no effect: the job has one machine. trireme doctor checks it")
+	}
 	base, notes := s.program.environment(s.cluster.Workers.Nproc)
 	s.notes = append(s.notes, notes...)
 	s.cluster.Workers.Env = append(base, env...)
@@ -209,7 +212,10 @@ func (f *launchFlags) workersPerHost(s *launchSettings, file accelerateFile) (in
 	switch {
 	case total != nil:
 		n, err := strconv.Atoi(total.value)
-		if err != nil || n < 1 || n%s.cluster.MaxHosts != 0 || n/s.cluster.MaxHosts > maxNproc {
+		if err == nil && n < 1 {
+			return 0, usage(fmt.Sprintf("%s is %s, not a number from 1", total.from, total.value), "--num_processes N, for all machines")
+		}
+		if err != nil || n%s.cluster.MaxHosts != 0 || n/s.cluster.MaxHosts > maxNproc {
 			return 0, usage(fmt.Sprintf("%s is %s, not a multiple of the %d machines", total.from, total.value, s.cluster.MaxHosts), "--nproc_per_node N, for each machine")
 		}
 		n /= s.cluster.MaxHosts
@@ -230,7 +236,7 @@ func (f *launchFlags) readSecret(s *launchSettings) error {
 	}
 	var err error
 	if s.cluster.Secret, err = rendezvous.ReadSecret(f.secret.lookup); err != nil {
-		return &Exit{CodeUsage, err}
+		return &Exit{CodeUsage, f.secret.named(err)}
 	}
 	s.cluster.Insecure, err = rendezvous.ReadInsecure(f.secret.lookup)
 	return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -36,6 +37,17 @@ func (f *secretFlags) lookup(name string) (string, bool) {
 	return os.LookupEnv(name)
 }
 
+// named returns an error of the secret's file, with the flag that named it.
+func (f *secretFlags) named(err error) error {
+	if path := (*os.PathError)(nil); f.file != "" && errors.As(err, &path) {
+		return &Problem{Text: fmt.Sprintf("--secret_file: %s: %v", path.Path, path.Err), Try: makeSecret}
+	}
+	return err
+}
+
+// makeSecret makes a job's secret.
+const makeSecret = "(umask 077; openssl rand -hex 32 > job.secret), and that file on every host"
+
 // env reads this process's variables.
 func (f *secretFlags) env() (rendezvous.Env, error) {
 	lookup, without := shareByMPI(f.lookup)
@@ -44,7 +56,7 @@ func (f *secretFlags) env() (rendezvous.Env, error) {
 		if without != nil {
 			err = fmt.Errorf("%w (MPI did not pass it: %w)", err, without)
 		}
-		return env, &Exit{CodeUsage, err}
+		return env, &Exit{CodeUsage, f.named(err)}
 	}
 	return env, nil
 }
