@@ -12,6 +12,7 @@ import (
 
 	"trireme/collective"
 	"trireme/collective/collectivetest"
+	"trireme/internal/clustertest"
 	"trireme/internal/mpi"
 	"trireme/rendezvous"
 )
@@ -28,12 +29,7 @@ var mpiruns = map[string][]string{
 func run(t *testing.T, mpirun string, n int, test string, env ...string) (string, error) {
 	t.Helper()
 	args := mpiruns[mpirun]
-	if _, err := exec.LookPath(args[0]); err != nil {
-		if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
-			t.Fatalf("%s is not installed", args[0])
-		}
-		t.Skipf("SKIPPED: %s is not installed (apt-get install openmpi-bin mpich)", args[0])
-	}
+	clustertest.Program(t, args[0], "openmpi-bin, mpich")
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	args = append(args[:len(args):len(args)], "-n", fmt.Sprint(n), os.Args[0], "-test.run", "^"+test+"$", "-test.timeout", "2m")

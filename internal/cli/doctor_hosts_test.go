@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"trireme/internal/clustertest"
 	"trireme/internal/netns"
 )
 
@@ -214,12 +215,7 @@ func onHosts(t *testing.T, hosts []*netns.Host, env []string, args func(i int) [
 // needFirewall skips a test where there is no iptables.
 func needFirewall(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("iptables"); err != nil {
-		if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("SKIPPED: ", err)
-	}
+	clustertest.Program(t, "iptables", "iptables")
 }
 
 func iptables(h *netns.Host, rule string) error {

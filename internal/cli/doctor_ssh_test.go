@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"trireme/internal/clustertest"
 	"trireme/internal/netns"
 )
 
@@ -19,12 +20,7 @@ import (
 func sshServer(t *testing.T, h *netns.Host) (config string) {
 	t.Helper()
 	for _, p := range []string{"ssh", "ssh-keygen", "/usr/sbin/sshd"} {
-		if _, err := exec.LookPath(p); err != nil {
-			if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
-				t.Fatal(err)
-			}
-			t.Skip("SKIPPED: ", err)
-		}
+		clustertest.Program(t, p, "openssh-server")
 	}
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -40,7 +36,7 @@ func sshServer(t *testing.T, h *netns.Host) (config string) {
 		}
 	}
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-		t.Skip("SKIPPED: ", err)
+		clustertest.Skip(t, err.Error())
 	}
 	server := write("sshd_config", fmt.Sprintf("HostKey %s/host\nAuthorizedKeysFile %s/user.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nPidFile none\nListenAddress %s\n", dir, dir, h.Addr))
 	ctx, cancel := context.WithCancel(context.Background())

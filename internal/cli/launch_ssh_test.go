@@ -13,16 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// skipOrFail skips a test for what this machine lacks, or fails it if CLUSTERTEST_NO_SKIP is set.
-func skipOrFail(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
-		t.Fatal(why)
-	}
-	t.Skip("SKIPPED: " + why)
-}
+	"trireme/internal/clustertest"
+)
 
 // sshHosts starts an sshd on a loopback port, with keys and configuration in dir, as hosts n0 and n1. It returns
 // the arguments of launch.
@@ -31,12 +24,12 @@ func sshHosts(t *testing.T, dir string) []string {
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
 		if sshd = "/usr/sbin/sshd"; exec.Command("test", "-x", sshd).Run() != nil {
-			skipOrFail(t, "no sshd: OpenSSH's server is not installed")
+			clustertest.Skip(t, "no sshd: OpenSSH's server is not installed")
 		}
 	}
 	for _, name := range []string{"hostkey", "id"} {
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
-			skipOrFail(t, fmt.Sprintf("ssh-keygen: %v: %s", err, out))
+			clustertest.Skip(t, fmt.Sprintf("ssh-keygen: %v: %s", err, out))
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +68,7 @@ func sshHosts(t *testing.T, dir string) []string {
 	cmd, log := exec.Command(sshd, "-D", "-e", "-f", server), &output{}
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
-		skipOrFail(t, err.Error())
+		clustertest.Skip(t, err.Error())
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -84,7 +77,7 @@ func sshHosts(t *testing.T, dir string) []string {
 			break
 		}
 		if time.Since(began) > 5*time.Second {
-			skipOrFail(t, "sshd does not listen: "+log.String())
+			clustertest.Skip(t, "sshd does not listen: "+log.String())
 		}
 	}
 	return []string{"launch", "--hostfile", "hosts", "--launcher_args=-F " + config, "--force_multi", "--master_port", strconv.Itoa(freePorts(t))}

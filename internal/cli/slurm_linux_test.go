@@ -13,20 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"trireme/internal/clustertest"
 	"trireme/internal/netns"
 )
 
-// needPrograms skips a test without programs that another package of the system has, or fails it if
-// CLUSTERTEST_NO_SKIP is set.
+// needPrograms skips a test without programs that other packages of the system have.
 func needPrograms(t *testing.T, packages string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
-				t.Fatalf("%s is not installed", name)
-			}
-			t.Skipf("SKIPPED: %s is not installed (apt-get install %s)", name, packages)
-		}
+		clustertest.Program(t, name, packages)
 	}
 }
 

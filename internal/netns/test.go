@@ -1,20 +1,17 @@
 package netns
 
 import (
-	"os"
 	"testing"
+
+	"trireme/internal/clustertest"
 )
 
-// New makes n hosts for a test and removes them at its end. Where it cannot it skips the test, or fails it
-// if CLUSTERTEST_NO_SKIP is set.
+// New makes n hosts for a test and removes them at its end. Where it cannot it skips the test (clustertest.Skip).
 func New(t testing.TB, n int) *Net {
 	t.Helper()
 	m, err := Make(n)
 	if err != nil {
-		if os.Getenv("CLUSTERTEST_NO_SKIP") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("SKIPPED: ", err)
+		clustertest.Skip(t, err.Error())
 	}
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {

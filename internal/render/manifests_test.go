@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"trireme/internal/clustertest"
 )
 
 // TestCompose lets docker compose, or docker-compose, read the files, and compares the commands that it reads.
 func TestCompose(t *testing.T) {
 	program := []string{"docker", "compose"}
 	if exec.Command("docker", "compose", "version").Run() != nil {
-		program = []string{tool(t, "docker-compose", "Debian: docker-compose")}
+		program = []string{clustertest.Program(t, "docker-compose", "Debian: docker-compose")}
 	}
 	for _, name := range []string{"compose", "compose-image"} {
 		dir, files := rendered(t, name)

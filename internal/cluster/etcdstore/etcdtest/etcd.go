@@ -2,10 +2,11 @@ package etcdtest
 
 import (
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"trireme/internal/clustertest"
 )
 
 // Server is an etcd on a loopback address.
@@ -19,17 +20,10 @@ type Server struct {
 	cmd     *exec.Cmd
 }
 
-// Start starts an etcd, which ends with the test. Without the program it skips the test, or fails it if
-// CLUSTERTEST_NO_SKIP is set.
+// Start starts an etcd, which ends with the test. Without the program it skips the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	program, err := exec.LookPath("etcd")
-	if err != nil {
-		if os.Getenv("CLUSTERTEST_NO_SKIP") == "1" {
-			t.Fatal("etcd is not installed")
-		}
-		t.Skip("SKIPPED: etcd is not installed (Debian: etcd-server)")
-	}
+	program := clustertest.Program(t, "etcd", "etcd-server")
 	s := &Server{t: t, program: program, dir: filepath.Join(t.TempDir(), "etcd")}
 	for _, addr := range []*string{&s.Addr, &s.peers} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
