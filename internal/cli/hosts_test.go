@@ -102,12 +102,6 @@ func (l *launcher) text() string {
 	return l.out.String()
 }
 
-// last returns the last line.
-func (l *launcher) last() string {
-	lines := strings.Split(strings.TrimSpace(l.text()), "\n")
-	return lines[len(lines)-1]
-}
-
 // start starts a launcher with nproc workers on a host.
 func (j *hostJob) start(host, nproc int, args ...string) *launcher {
 	l := &launcher{host: j.Hosts[host], began: time.Now(), done: make(chan struct{}), workers: map[int]bool{}}
