@@ -178,7 +178,8 @@ func (m *machine) leave() {
 		m.do(leave{})
 		m.since("left")
 	}
-	if m.serves && m.synced && len(m.hosts) > 0 && !m.reached(m.since("left")+m.Close) {
+	cutOff := m.lostAt > 0 && !m.registered
+	if m.serves && m.synced && !cutOff && len(m.hosts) > 0 && !m.reached(m.since("left")+m.Close) {
 		return
 	}
 	if m.serves && m.most > 1 && !m.reached(m.since("empty")+settle) { // the others see the last changes too
