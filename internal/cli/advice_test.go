@@ -23,9 +23,10 @@ func TestAdvice(t *testing.T) {
 		"quiet": true, "disable-pip-version-check": true, "no-deps": true, "only-binary": true, "dest": true, // of pip
 		"xla_gpu_cuda_data_dir": true,                          // of XLA
 		"mpi":                   true, "ntasks-per-node": true, // of srun
-		"uts":       true,                       // of unshare
-		"endpoints": true,                       // of etcdctl
-		"region":    true, "instance-ids": true, // of the AWS CLI
+		"uts":              true,                       // of unshare
+		"deepspeed_config": true,                       // of scripts for DeepSpeed
+		"endpoints":        true,                       // of etcdctl
+		"region":           true, "instance-ids": true, // of the AWS CLI
 	}
 	commands := []*cobra.Command{newRoot()}
 	for i := 0; i < len(commands); i++ {
