@@ -8,7 +8,7 @@ import (
 // layers lists packages by layer, the lowest first. A name includes its subfolders if none of them is
 // listed. A package imports only from lower layers.
 var layers = [][]string{
-	0:  {"fault", "flight", "internal/clustertest", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn"},
+	0:  {"fault", "flight", "internal/clustertest", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn", "trace"},
 	1:  {"internal/cluster/store", "internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/render", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor", "internal/cluster"},

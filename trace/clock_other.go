@@ -1,0 +1,5 @@
+//go:build !linux
+
+package trace
+
+func systemClock() int64 { return start.UnixNano() }
