@@ -17,6 +17,8 @@ var (
 	AVX2FMA = cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C)
 	// AMX is AVX512 and bfloat16 tiles, with permission from the operating system.
 	AMX = AVX512 && cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXBF16) && requestTiles()
+	// VAES is AVX512, with AES and carry-less multiplication of four blocks at once.
+	VAES = AVX512 && cpuid.CPU.Supports(cpuid.VAES, cpuid.VPCLMULQDQ, cpuid.BMI2)
 	// NEON is part of every arm64 processor.
 	NEON = runtime.GOARCH == "arm64"
 )

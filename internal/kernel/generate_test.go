@@ -8,12 +8,13 @@ import (
 	"testing"
 )
 
-// TestAssemblyIsFresh compares the assembly in the tree with the output of its generators. .ci/run
+// TestAssemblyIsFresh compares the assembly of this package and of internal/gcm with the output of its generators. .ci/run
 // downloads their modules and fails if this test is skipped.
 func TestAssemblyIsFresh(t *testing.T) {
 	for name, args := range map[string]func(dir string) []string{
 		"gemm":   func(dir string) []string { return []string{"-dir", dir} },
 		"vector": func(dir string) []string { return []string{"-out", dir} },
+		"gcm":    func(dir string) []string { return []string{"-out", dir} },
 		"attention": func(dir string) []string {
 			return []string{"-out", filepath.Join(dir, "attention_amd64.s"), "-stubs", filepath.Join(dir, "attention_stubs_amd64.go"), "-pkg", "kernel"}
 		},
@@ -30,8 +31,12 @@ func TestAssemblyIsFresh(t *testing.T) {
 				t.Fatalf("the generator made %q (%v)", made, err)
 			}
 			for _, f := range made {
-				if want, got := generated(t, f), generated(t, filepath.Base(f)); !bytes.Equal(got, want) {
-					t.Errorf("%s is stale. run: go generate ./internal/kernel", filepath.Base(f))
+				pkg := "kernel"
+				if name == "gcm" {
+					pkg = name
+				}
+				if want, got := generated(t, f), generated(t, filepath.Join("..", pkg, filepath.Base(f))); !bytes.Equal(got, want) {
+					t.Errorf("%s is stale. run: go generate ./internal/%s", filepath.Base(f), pkg)
 				}
 			}
 		})

@@ -8,8 +8,8 @@ import (
 // layers lists packages by layer, the lowest first. A name includes its subfolders if none of them is
 // listed. A package imports only from lower layers.
 var layers = [][]string{
-	0:  {"fault", "flight", "internal/clustertest", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn", "trace"},
-	1:  {"internal/cluster/store", "internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/render", "hub", "tokenizer", "rendezvous", "monitor"},
+	0:  {"fault", "flight", "internal/clustertest", "internal/cpuid", "internal/dl", "internal/gcm", "internal/netns", "internal/ordered", "internal/secureconn", "trace"},
+	1:  {"internal/cluster/store", "internal/conf", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/render", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor", "internal/cluster"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
@@ -23,15 +23,16 @@ var layers = [][]string{
 
 // beside lists intended imports within a layer.
 var beside = map[string][]string{
-	"internal/netns":   {"internal/clustertest"},
-	"internal/impl":    {"internal/cpuid"},
-	"train":            {"device"},
-	"generate":         {"device"},
-	"internal/conf":    {"internal/filekind"},
-	"internal/foreign": {"internal/keys"},
-	"tokenizer":        {"internal/filekind"},
-	"hub":              {"internal/durable", "internal/flock"},
-	"monitor":          {"internal/durable"},
+	"internal/netns":      {"internal/clustertest"},
+	"internal/gcm":        {"internal/cpuid"},
+	"internal/secureconn": {"internal/gcm"},
+	"train":               {"device"},
+	"generate":            {"device"},
+	"internal/conf":       {"internal/filekind"},
+	"internal/foreign":    {"internal/keys"},
+	"tokenizer":           {"internal/filekind"},
+	"hub":                 {"internal/durable", "internal/flock"},
+	"monitor":             {"internal/durable"},
 }
 
 // outside lists packages without a layer: nothing imports them.

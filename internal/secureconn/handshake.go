@@ -1,7 +1,6 @@
 package secureconn
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
@@ -14,6 +13,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"trireme/internal/gcm"
 )
 
 // MaxHello is the limit of a hello, in bytes.
@@ -162,9 +163,5 @@ func aead(key, salt []byte, side string) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := aes.NewCipher(k)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCM(b)
+	return gcm.New(k)
 }
