@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"trireme/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,6 +28,15 @@ func sample(step int64) Record {
 		CommFraction: 0.113, DataFraction: 0.004, Memory: map[string]int64{"parameters": 10, "gradients": 20}, MemoryPeak: map[string]int64{"parameters": 11},
 		Resident: Resident{Now: 614 << 30 / 10, Peak: 62 << 30, Shared: 3}, MemoryLimit: 796 << 30 / 10,
 	}
+}
+
+// measured sets the fields of where the time went.
+func (r *Record) measured(v float64) {
+	r.StepSecondsMean, r.StepSecondsStd, r.SaveSeconds, r.EvalSeconds, r.CommSeconds, r.FLOPSPerSecond = 1+v, v, v, v, v, v
+	r.Split = &trace.Split{Data: v, Forward: 2, Backward: 3, Recompute: 4, Optimizer: 5, Publish: 6, Offload: 7, Comm: 8, Wait: 9, Program: 10, Other: 11}
+	r.CommOps = map[string]trace.CommOp{"all_gather/shard": {Count: 3, Bytes: 1 << 40, Seconds: v, Exposed: v}, "all_reduce/world": {Count: 1}}
+	r.Ranks = &Ranks{Own: []float64{1, v}, Data: []float64{0, v}, Comm: []float64{v, 0}, Save: []float64{0, 0}}
+	r.Host = &Host{CPU: &v, Load: &v, MemoryAvailable: &v, DiskFree: &v, DiskWrite: &v, NetSend: &v}
 }
 
 func TestJSONIsTheContract(t *testing.T) {
@@ -42,6 +53,23 @@ func TestJSONIsTheContract(t *testing.T) {
 		t.Error(m)
 	}
 	r := sample(1)
+	r.measured(0.25)
+	clear(m)
+	if err := json.Unmarshal(r.AppendJSON(nil), &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"step_seconds_mean", "step_seconds_std", "save_seconds", "eval_seconds_between", "split", "comm_seconds", "comm_ops", "flops_per_second", "ranks", "host"} {
+		if _, ok := m[k]; !ok {
+			t.Errorf("%s is missing", k)
+		}
+	}
+	if host := m["host"].(map[string]any); host["cpu"] != 0.25 || host["disk_read_per_second"] != nil {
+		t.Error(host)
+	}
+	if op := m["comm_ops"].(map[string]any)["all_gather/shard"]; op.(map[string]any)["count"] != 3.0 {
+		t.Error(op)
+	}
+	r = sample(1)
 	r.PeakFLOPS, r.Loss, r.GradNorm = 0, math.NaN(), math.Inf(1)
 	clear(m)
 	if err := json.Unmarshal(r.AppendJSON(nil), &m); err != nil {
@@ -70,6 +98,9 @@ func TestParseRoundTrip(t *testing.T) {
 		r := sample(rapid.Int64Range(1, 1<<40).Draw(t, "step"))
 		r.Loss, r.GradNorm, r.LR = f.Draw(t, "loss"), f.Draw(t, "norm"), f.Draw(t, "lr")
 		r.Skipped = rapid.Bool().Draw(t, "skipped")
+		if rapid.Bool().Draw(t, "measured") {
+			r.measured(rapid.Float64Min(0).Draw(t, "seconds"))
+		}
 		if mean := f.Draw(t, "epoch"); rapid.Bool().Draw(t, "ends an epoch") {
 			r.EpochLoss = &mean
 		}
@@ -269,7 +300,10 @@ func TestResident(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(sample(3).AppendJSON(nil))
+	r := sample(3)
+	f.Add(r.AppendJSON(nil))
+	r.measured(0.5)
+	f.Add(r.AppendJSON(nil))
 	f.Add(Evaluation{Step: 2}.AppendJSON(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, e, err := Parse(b)

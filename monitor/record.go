@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strconv"
 	"time"
+
+	"trireme/trace"
 )
 
 // Record describes a training step.
@@ -34,7 +36,24 @@ type Record struct {
 	// all ranks. A classifier's label tokens are its rows with a label.
 	Samples, Tokens, LabelTokens int64
 
-	StepSeconds float64
+	// StepSeconds is the time from the request for the step's batch to its result. StepSecondsMean and
+	// StepSecondsStd are its mean and standard deviation over the last 20 steps; both 0: unknown.
+	StepSeconds, StepSecondsMean, StepSecondsStd float64
+
+	// SaveSeconds and EvalSeconds are the times of checkpoints and evaluations between the step before and this
+	// one.
+	SaveSeconds, EvalSeconds float64
+
+	// Split is where rank 0's StepSeconds went; nil if unknown.
+	Split *trace.Split
+	// CommSeconds is the time in which rank 0 ran collectives. Split.Comm and Split.Wait of it were exposed, the
+	// rest was hidden behind computation.
+	CommSeconds float64
+	// CommOps sums rank 0's collectives by operation and axis: all_gather/shard.
+	CommOps map[string]trace.CommOp
+
+	// FLOPSPerSecond is the model's FLOPs for Tokens by StepSeconds, over all ranks; 0: unknown.
+	FLOPSPerSecond float64
 	// MFU is model FLOPs utilization, 0 to 1, as defined in the PaLM paper: the model's FLOPs for
 	// Tokens over PeakFLOPS times StepSeconds; 0 if the peak is unknown. Padding and recomputation
 	// do not count.
@@ -50,6 +69,9 @@ type Record struct {
 	// 0 if unknown or for one rank.
 	Skew     float64
 	SlowRank int
+	// Ranks has the times of every rank; nil for one rank, above MaxRanks, and on a device that computes while the
+	// host continues.
+	Ranks *Ranks
 
 	// Memory and MemoryPeak are tensor bytes by category, at the end of the step and at its peak.
 	// MemoryPeak's key "total" is the peak of the sum.
@@ -60,6 +82,8 @@ type Record struct {
 	MemoryLimit int64
 	// Device is the state of the GPUs of rank 0's machine; nil without GPUs.
 	Device *Device
+	// Host is the state of rank 0's machine; nil before the first sample.
+	Host *Host
 }
 
 // TokensPerSecond returns the throughput in tokens.
@@ -121,6 +145,26 @@ func (r Record) AppendJSON(b []byte) []byte {
 	w.float("tokens_per_second", r.TokensPerSecond())
 	w.float("label_tokens_per_second", r.LabelTokensPerSecond())
 	w.float("step_seconds", r.StepSeconds)
+	if r.StepSecondsMean > 0 {
+		w.float("step_seconds_mean", r.StepSecondsMean)
+		w.float("step_seconds_std", r.StepSecondsStd)
+	}
+	if r.SaveSeconds > 0 {
+		w.float("save_seconds", r.SaveSeconds)
+	}
+	if r.EvalSeconds > 0 {
+		w.float("eval_seconds_between", r.EvalSeconds)
+	}
+	if r.Split != nil {
+		w.split("split", *r.Split)
+	}
+	if len(r.CommOps) > 0 {
+		w.float("comm_seconds", r.CommSeconds)
+		w.commOps("comm_ops", r.CommOps)
+	}
+	if r.FLOPSPerSecond > 0 {
+		w.float("flops_per_second", r.FLOPSPerSecond)
+	}
 	if r.PeakFLOPS == 0 {
 		w.raw("mfu", "null")
 	} else {
@@ -141,6 +185,9 @@ func (r Record) AppendJSON(b []byte) []byte {
 	if r.Device != nil {
 		w.raw("device", r.Device.json())
 	}
+	if r.Host != nil {
+		w.marshal("host", r.Host)
+	}
 	if r.MaxSteps > 0 {
 		w.integer("max_steps", r.MaxSteps)
 	}
@@ -149,6 +196,9 @@ func (r Record) AppendJSON(b []byte) []byte {
 	if r.Skew > 0 {
 		w.float("skew", r.Skew)
 		w.integer("slow_rank", int64(r.SlowRank))
+	}
+	if r.Ranks != nil {
+		w.marshal("ranks", r.Ranks)
 	}
 	if r.Epoch > 0 {
 		w.float("epoch", r.Epoch)

@@ -82,6 +82,8 @@ type Run struct {
 
 	pressure pressure
 	slow     slowRanks
+	window   window
+	between  between
 
 	schedule  optim.Schedule
 	accum     int
@@ -132,8 +134,12 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	if o.LossScale != nil {
 		rec.LossScale = o.LossScale.Scale
 	}
+	rec.StepSecondsMean, rec.StepSecondsStd = r.window.add(s)
+	rec.SaveSeconds, rec.EvalSeconds = r.between.save.Seconds(), r.between.eval.Seconds()
+	r.between = between{}
+	rec.FLOPSPerSecond = flops / s
 	if rec.PeakFLOPS = r.deps.PeakFLOPS * float64(rec.WorldSize); rec.PeakFLOPS > 0 {
-		rec.MFU = flops / s / rec.PeakFLOPS
+		rec.MFU = rec.FLOPSPerSecond / rec.PeakFLOPS
 	}
 	use := r.backend.Meter().Read()
 	r.peak, r.pressure.used = maxUsage(r.peak, use), use.PeakTotal

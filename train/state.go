@@ -16,6 +16,8 @@ import (
 // Save saves the full state as checkpoint step-N.
 func (r *Run) Save(ctx context.Context) error {
 	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", r.state.Step)))
+	began := time.Now()
+	defer func() { r.between.save += time.Since(began) }()
 	if err := r.engine.Sync(); err != nil {
 		return err
 	}
@@ -41,6 +43,8 @@ func (r *Run) Save(ctx context.Context) error {
 }
 
 func (r *Run) evaluate(ctx context.Context) error {
+	began := time.Now()
+	defer func() { r.between.eval += time.Since(began) }()
 	e, err := r.evaluateOn(ctx, r.sets.Eval)
 	if err != nil {
 		return err
