@@ -2,9 +2,7 @@ package monitor
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
-	"strings"
 )
 
 // Device is the state of the GPUs that a machine's ranks use, at one time. A value that they do not report is
@@ -87,38 +85,4 @@ func (d *Device) values() map[string]float64 {
 		}
 	}
 	return m
-}
-
-// deviceRow formats the line of the view.
-func (f *frame) deviceRow(s styles) (out row) {
-	d := f.last.Device
-	number := func(v float64, unit string) string {
-		if math.IsNaN(v) {
-			return ""
-		}
-		return fmt.Sprintf("%.0f", v) + unit
-	}
-	out.item().add(s.dim, s.reset, "device ").add(s.bold, s.reset, number(100*d.Utilization, "%"))
-	name := d.Name
-	if d.Count > 1 {
-		name = fmt.Sprintf("%d x %s", d.Count, d.Name)
-	}
-	out.item().add("", "", "  "+EscapeControl(name))
-	if d.MemoryTotal > 0 {
-		out.field(s, "memory", Bytes(d.MemoryUsed)+" of "+Bytes(d.MemoryTotal))
-	}
-	power := number(d.Power, " W")
-	if limit := number(d.PowerLimit, " W"); power != "" && limit != "" {
-		power += " of " + limit
-	}
-	out.field(s, "power", power)
-	out.field(s, "temperature", number(d.Temperature, " C"))
-	out.field(s, "clock", number(d.SMClock, " MHz"))
-	if len(d.Throttled) > 0 {
-		out.item().add("", "", "  ").add(s.warn, s.reset, "throttled: "+strings.Join(d.Throttled, ", "))
-	}
-	if d.Error != "" {
-		out.item().add("", "", "  ").add(s.warn, s.reset, EscapeControl(d.Error))
-	}
-	return out
 }

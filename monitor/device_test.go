@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
 
 func twoGPUs() *Device {
@@ -38,15 +37,7 @@ func TestDeviceJSON(t *testing.T) {
 	}
 }
 
-func TestDeviceRow(t *testing.T) {
-	r := sample(1)
-	r.Device = twoGPUs()
-	f := frame{last: r, steps: 1}
-	lines := strings.Join(f.lines(time.Now(), 200, true, styles{}), "\n")
-	const want = "device 90%  2 x NVIDIA H200  memory 5.0GiB of 140.0GiB  power 1225 W of 1400 W  temperature 62 C  clock 1979 MHz  throttled: power cap  GPU 1 reported XID 48"
-	if !strings.Contains(lines, want) {
-		t.Errorf("the view has\n%s\nwant %s", lines, want)
-	}
+func TestDeviceValues(t *testing.T) {
 	for k, v := range twoGPUs().values() {
 		if v == 0 {
 			t.Errorf("%s is 0", k)

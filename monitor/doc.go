@@ -6,7 +6,6 @@
 //	OpenJSONL       metrics.jsonl, one record per line, for other programs
 //	OpenTensorBoard TensorBoard event files
 //	NewLine         one line of text per step, for files and pipes
-//	NewView         a live view, for terminals
 //
 // Multi combines sinks:
 //

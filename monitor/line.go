@@ -1,9 +1,11 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,7 +18,7 @@ import (
 // epoch adds a line.
 type Line struct {
 	w   io.Writer
-	eta eta
+	eta ETA
 }
 
 var _ Sink = (*Line)(nil)
@@ -26,14 +28,15 @@ func NewLine(w io.Writer) *Line { return &Line{w: w} }
 
 // Record writes one line, and another at the end of an epoch.
 func (l *Line) Record(r Record) error {
-	text := FormatLine(r, l.eta.remaining(r))
+	text := FormatLine(r, l.eta.Remaining(r))
 	if r.EpochLoss != nil {
-		text += "\n" + epochLine(r)
+		text += "\n" + EpochLine(r)
 	}
 	return l.print(text)
 }
 
-func epochLine(r Record) string {
+// EpochLine formats the mean loss of an epoch, which r ends.
+func EpochLine(r Record) string {
 	return fmt.Sprintf("epoch=%.0f step=%d mean_loss=%.4f", r.Epoch, r.Step, *r.EpochLoss)
 }
 
@@ -45,18 +48,18 @@ func FormatLine(r Record, left time.Duration) string {
 		fmt.Fprintf(&b, "/%d", r.MaxSteps)
 	}
 	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, Short(r.GradNorm), r.TokensPerSecond())
-	if r.hasUnlabeled() {
+	if r.HasUnlabeled() {
 		if r.LabelTokens > r.Samples { // else rows have labels, not tokens
 			fmt.Fprintf(&b, " label_tok/s=%.0f", r.LabelTokensPerSecond())
 		}
 		b.WriteString(" samples/s=" + Short(r.SamplesPerSecond()))
 	}
-	fmt.Fprintf(&b, " mfu=%s step_ms=%s", r.mfu(), Short(1000*r.StepSeconds))
+	fmt.Fprintf(&b, " mfu=%s step_ms=%s", r.FormatMFU(), Short(1000*r.StepSeconds))
 	if r.WorldSize > 1 {
 		fmt.Fprintf(&b, " comm=%.1f%%", 100*r.CommFraction)
 	}
 	fmt.Fprintf(&b, " data=%.1f%%", 100*r.DataFraction)
-	if used := r.used(); used > 0 && r.MemoryLimit > 0 {
+	if used := r.Used(); used > 0 && r.MemoryLimit > 0 {
 		fmt.Fprintf(&b, " mem=%.1f/%.1fGiB", gib(used), gib(r.MemoryLimit))
 	} else if used > 0 {
 		fmt.Fprintf(&b, " mem=%s", Bytes(used))
@@ -65,7 +68,7 @@ func FormatLine(r Record, left time.Duration) string {
 		fmt.Fprintf(&b, " skew=%.2f", r.Skew)
 	}
 	if left >= 0 && r.MaxSteps > 0 {
-		b.WriteString(" eta=" + clock(left))
+		b.WriteString(" eta=" + Clock(left))
 	}
 	writeMeans(&b, r.Means)
 	if r.Skipped {
@@ -115,8 +118,8 @@ func (l *Line) print(s string) error {
 	return nil
 }
 
-// used returns the resident memory, or else the sum of tensor memory.
-func (r Record) used() int64 {
+// Used returns the resident memory, or else the sum of tensor memory.
+func (r Record) Used() int64 {
 	if r.Resident.Now > 0 {
 		return r.Resident.Now
 	}
@@ -129,15 +132,15 @@ func (r Record) used() int64 {
 	return sum
 }
 
-// eta estimates the time remaining from elapsed time, which includes evaluations and saves. The first
+// ETA estimates the time remaining from elapsed time, which includes evaluations and saves. The first
 // record only starts the clock, since its step includes warm-up.
-type eta struct {
+type ETA struct {
 	first Record
 	began bool
 }
 
-// remaining returns a negative duration if unknown.
-func (e *eta) remaining(r Record) time.Duration {
+// Remaining returns a negative duration if unknown.
+func (e *ETA) Remaining(r Record) time.Duration {
 	if !e.began || r.Step <= e.first.Step {
 		e.began, e.first = true, r
 		if r.MaxSteps > 0 && r.StepSeconds > 0 {
@@ -152,8 +155,8 @@ func (e *eta) remaining(r Record) time.Duration {
 	return time.Duration(float64(max(r.MaxSteps-r.Step, 0)) * perStep)
 }
 
-// clock formats a duration as 0h43m, or as 43s below two minutes.
-func clock(d time.Duration) string {
+// Clock formats a duration as 0h43m, or as 43s below two minutes.
+func Clock(d time.Duration) string {
 	if d < 2*time.Minute {
 		return fmt.Sprintf("%ds", int(d.Round(time.Second).Seconds()))
 	}
@@ -161,8 +164,8 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", m/60, m%60)
 }
 
-// mfu formats MFU as 38.6%, or n/a if the peak is unknown.
-func (r Record) mfu() string {
+// FormatMFU formats MFU as 38.6%, or n/a if the peak is unknown.
+func (r Record) FormatMFU() string {
 	if r.PeakFLOPS == 0 {
 		return "n/a"
 	}
@@ -211,4 +214,30 @@ func Bytes(n int64) string {
 		return fmt.Sprintf("%.0f%s", v, name)
 	}
 	return fmt.Sprintf("%.1f%s", v, name)
+}
+
+// BySize returns the keys with positive values, except total, the largest first.
+func BySize(m map[string]int64) []string {
+	var keys []string
+	for k, v := range m {
+		if v > 0 && k != "total" {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
+	})
+	return keys
+}
+
+// Thousands formats an integer with commas.
+func Thousands(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
+		return fmt.Sprint(v)
+	}
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

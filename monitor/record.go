@@ -102,8 +102,8 @@ func (r Record) perSecond(n int64) float64 {
 	return float64(n) / r.StepSeconds
 }
 
-// hasUnlabeled reports whether tokens other than the last of each row have no label.
-func (r Record) hasUnlabeled() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens-r.Samples }
+// HasUnlabeled reports whether tokens other than the last of each row have no label.
+func (r Record) HasUnlabeled() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens-r.Samples }
 
 // Evaluation is the result of an evaluation.
 type Evaluation struct {
@@ -331,6 +331,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func (r Record) finite() bool {
+// Finite reports whether the loss and the gradient norm are finite.
+func (r Record) Finite() bool {
 	return !slices.ContainsFunc([]float64{r.Loss, r.GradNorm}, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }

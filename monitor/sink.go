@@ -73,7 +73,7 @@ type every struct {
 }
 
 func (e *every) Record(r Record) error {
-	if e.began && r.Step%e.n != 0 && r.Step != r.MaxSteps && r.EpochLoss == nil && r.finite() && !r.Skipped {
+	if e.began && r.Step%e.n != 0 && r.Step != r.MaxSteps && r.EpochLoss == nil && r.Finite() && !r.Skipped {
 		return nil
 	}
 	e.began = true

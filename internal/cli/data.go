@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trireme/internal/view"
 	"trireme/monitor"
 	"trireme/rendezvous"
 	"trireme/train"
@@ -113,7 +114,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	}
 	p := &rowPrinter{w: stdout, begin: "«", end: "»"}
 	if file, ok := monitor.UnderlyingFile(stdout); ok {
-		if t, ok := monitor.OpenTerminal(file, os.LookupEnv); ok && t.Color {
+		if t, ok := view.OpenTerminal(file, os.LookupEnv); ok && t.Color {
 			p.w, p.begin, p.end = file, "\x1b[32m", "\x1b[0m"
 		} else if ok && !t.Unicode {
 			p.begin, p.end = "<<", ">>"

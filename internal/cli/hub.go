@@ -16,6 +16,7 @@ import (
 	"trireme/hub"
 	"trireme/internal/conf"
 	"trireme/internal/rundir"
+	"trireme/internal/view"
 	"trireme/monitor"
 	"trireme/rendezvous"
 	"trireme/train"
@@ -252,7 +253,7 @@ func (l *locator) dataset(ctx context.Context, key, name string, splits ...strin
 
 // drawable reports whether f is a terminal that can show a progress bar.
 func drawable(f *os.File) bool {
-	_, ok := monitor.OpenTerminal(f, os.LookupEnv)
+	_, ok := view.OpenTerminal(f, os.LookupEnv)
 	_, lines, err := term.GetSize(int(f.Fd()))
 	return ok && err == nil && lines > 0
 }

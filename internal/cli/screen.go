@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"trireme/internal/view"
 	"trireme/monitor"
 )
 
@@ -27,8 +28,8 @@ func openScreen(c monitor.Config, stderr io.Writer) *screen {
 	s := &screen{Writer: stderr}
 	f, isFile := monitor.UnderlyingFile(stderr)
 	if c.View == monitor.ViewAuto && isFile {
-		if t, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
-			v := monitor.NewView(f, t)
+		if t, ok := view.OpenTerminal(f, os.LookupEnv); ok {
+			v := view.NewView(f, t)
 			s.Writer, s.sink = v, v
 		}
 	}

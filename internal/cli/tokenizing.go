@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"trireme/data"
+	"trireme/internal/view"
 	"trireme/monitor"
 )
 
@@ -33,7 +34,7 @@ const (
 func newTokenizing(w io.Writer, name string) *tokenizing {
 	t := &tokenizing{w: w, name: name}
 	if f, ok := monitor.UnderlyingFile(w); ok {
-		if term, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
+		if term, ok := view.OpenTerminal(f, os.LookupEnv); ok {
 			t.w = f
 			t.width = func() int { columns, _ := term.Size(); return columns }
 		}

@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"math"

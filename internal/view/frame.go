@@ -1,21 +1,23 @@
-package monitor
+package view
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"trireme/monitor"
 )
 
 // frame holds the state of the live view and formats its lines. It does no output.
 type frame struct {
 	began time.Time // of the view
-	last  Record
+	last  monitor.Record
 	steps int // number of records
 	eta   time.Duration
-	evals *Evaluation
+	evals *monitor.Evaluation
 	loss  curve
 	over  bool
 }
@@ -33,11 +35,11 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 	var rows []row
 	if f.steps == 0 {
 		r := row{}
-		r.item().add(s.dim, s.reset, "starting").add("", "", "  "+clock(now.Sub(f.began)))
+		r.item().add(s.dim, s.reset, "starting").add("", "", "  "+monitor.Clock(now.Sub(f.began)))
 		rows = []row{r}
 	} else {
 		rows = []row{f.progressRow(now, width, unicode, s), f.lossRow(width, unicode, s), f.speedRow(s)}
-		if f.last.used() > 0 {
+		if f.last.Used() > 0 {
 			rows = append(rows, f.memoryRow(s))
 		}
 		if f.last.Device != nil {
@@ -68,11 +70,11 @@ func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 		out.item().add("", "", "  ").add(s.accent, s.reset, c)
 	}
 	out.field(s, "lr", fmt.Sprintf("%.2e", r.LR))
-	out.field(s, "gnorm", Short(r.GradNorm))
-	for _, k := range sortedKeys(r.Means) {
-		out.field(s, k, Short(r.Means[k]))
+	out.field(s, "gnorm", monitor.Short(r.GradNorm))
+	for _, k := range slices.Sorted(maps.Keys(r.Means)) {
+		out.field(s, k, monitor.Short(r.Means[k]))
 	}
-	if r.Skipped || !r.finite() {
+	if r.Skipped || !r.Finite() {
 		out.item().add("", "", "  ").add(s.warn, s.reset, "not finite: skipped")
 	}
 	return out
@@ -80,18 +82,18 @@ func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 
 func (f *frame) speedRow(s styles) (out row) {
 	r := f.last
-	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, Thousands(r.TokensPerSecond()))
+	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, monitor.Thousands(r.TokensPerSecond()))
 	out.item().add("", "", " tok/s")
-	if r.hasUnlabeled() {
+	if r.HasUnlabeled() {
 		if r.LabelTokens > r.Samples { // else rows have labels, not tokens
-			out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
+			out.field(s, "labels", monitor.Thousands(r.LabelTokensPerSecond())+"/s")
 		}
-		out.field(s, "samples", Short(r.SamplesPerSecond())+"/s")
+		out.field(s, "samples", monitor.Short(r.SamplesPerSecond())+"/s")
 	}
-	out.field(s, "step", Short(1000*r.StepSeconds)+" ms")
-	out.field(s, "mfu", r.mfu())
+	out.field(s, "step", monitor.Short(1000*r.StepSeconds)+" ms")
+	out.field(s, "mfu", r.FormatMFU())
 	if r.PeakFLOPS > 0 {
-		out.item().add("", "", " of "+FLOPS(r.PeakFLOPS))
+		out.item().add("", "", " of "+monitor.FLOPS(r.PeakFLOPS))
 	}
 	if r.WorldSize > 1 {
 		out.field(s, "comm", fmt.Sprintf("%.1f%%", 100*r.CommFraction))
@@ -105,16 +107,16 @@ func (f *frame) speedRow(s styles) (out row) {
 
 func (f *frame) memoryRow(s styles) (out row) {
 	r := f.last
-	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, Bytes(r.used()))
+	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, monitor.Bytes(r.Used()))
 	if r.MemoryLimit > 0 {
-		out.item().add("", "", " of "+Bytes(r.MemoryLimit))
+		out.item().add("", "", " of "+monitor.Bytes(r.MemoryLimit))
 	}
 	by, label := r.MemoryPeak, "  peak:" // most of a step's memory is free at its end
 	if len(by) == 0 {
 		by, label = r.Memory, ""
 	}
-	for i, k := range BySize(by) {
-		out.item().add("", "", label+"  ").add(s.dim, s.reset, k+" ").add("", "", Bytes(by[k]))
+	for i, k := range monitor.BySize(by) {
+		out.item().add("", "", label+"  ").add(s.dim, s.reset, k+" ").add("", "", monitor.Bytes(by[k]))
 		if i == 0 {
 			label = ""
 		}
@@ -131,10 +133,10 @@ func (f *frame) evalRow(s styles) (out row) {
 			out.field(s, "macro_f1", fmt.Sprintf("%.4f", *e.MacroF1))
 		}
 	} else {
-		out.field(s, "perplexity", Short(e.Perplexity()))
+		out.field(s, "perplexity", monitor.Short(e.Perplexity()))
 	}
-	for _, k := range sortedKeys(e.Means) {
-		out.field(s, k, Short(e.Means[k]))
+	for _, k := range slices.Sorted(maps.Keys(e.Means)) {
+		out.field(s, k, monitor.Short(e.Means[k]))
 	}
 	out.field(s, "at step", fmt.Sprint(e.Step))
 	return out
@@ -148,9 +150,9 @@ func (f *frame) progressRow(now time.Time, width int, unicode bool, s styles) (o
 	switch {
 	case f.over:
 	case silent > max(5*time.Second, time.Duration(3*r.StepSeconds*float64(time.Second))):
-		tail, style = "since last step "+clock(silent), s.warn
+		tail, style = "since last step "+monitor.Clock(silent), s.warn
 	case f.eta >= 0 && r.MaxSteps > 0:
-		label, tail = "eta ", clock(f.eta)
+		label, tail = "eta ", monitor.Clock(f.eta)
 	}
 	out.item().add(s.dim, s.reset, "step   ").add(s.bold, s.reset, fmt.Sprint(r.Step))
 	if r.MaxSteps > 0 {
@@ -173,28 +175,36 @@ func (f *frame) progressRow(now time.Time, width int, unicode bool, s styles) (o
 	return out
 }
 
-// BySize returns the keys with positive values, except total, the largest first.
-func BySize(m map[string]int64) []string {
-	var keys []string
-	for k, v := range m {
-		if v > 0 && k != "total" {
-			keys = append(keys, k)
+// deviceRow formats the line of the view.
+func (f *frame) deviceRow(s styles) (out row) {
+	d := f.last.Device
+	number := func(v float64, unit string) string {
+		if math.IsNaN(v) {
+			return ""
 		}
+		return fmt.Sprintf("%.0f", v) + unit
 	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
-	})
-	return keys
-}
-
-// Thousands formats an integer with commas.
-func Thousands(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
-		return fmt.Sprint(v)
+	out.item().add(s.dim, s.reset, "device ").add(s.bold, s.reset, number(100*d.Utilization, "%"))
+	name := d.Name
+	if d.Count > 1 {
+		name = fmt.Sprintf("%d x %s", d.Count, d.Name)
 	}
-	s := fmt.Sprintf("%.0f", v)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
+	out.item().add("", "", "  "+monitor.EscapeControl(name))
+	if d.MemoryTotal > 0 {
+		out.field(s, "memory", monitor.Bytes(d.MemoryUsed)+" of "+monitor.Bytes(d.MemoryTotal))
 	}
-	return s
+	power := number(d.Power, " W")
+	if limit := number(d.PowerLimit, " W"); power != "" && limit != "" {
+		power += " of " + limit
+	}
+	out.field(s, "power", power)
+	out.field(s, "temperature", number(d.Temperature, " C"))
+	out.field(s, "clock", number(d.SMClock, " MHz"))
+	if len(d.Throttled) > 0 {
+		out.item().add("", "", "  ").add(s.warn, s.reset, "throttled: "+strings.Join(d.Throttled, ", "))
+	}
+	if d.Error != "" {
+		out.item().add("", "", "  ").add(s.warn, s.reset, monitor.EscapeControl(d.Error))
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"trireme/monitor"
 )
 
 // View is a live view on the last lines of a terminal: progress, loss, throughput, memory by category
@@ -27,7 +29,7 @@ type View struct {
 
 	mu      sync.Mutex
 	frame   frame
-	eta     eta
+	eta     monitor.ETA
 	pending []byte // lines to be shown above
 	dropped int    // bytes not kept
 	err     error
@@ -45,8 +47,8 @@ type View struct {
 }
 
 var (
-	_ Sink      = (*View)(nil)
-	_ io.Writer = (*View)(nil)
+	_ monitor.Sink = (*View)(nil)
+	_ io.Writer    = (*View)(nil)
 )
 
 const (
@@ -80,17 +82,17 @@ func (v *View) change(f func()) error {
 }
 
 // Record shows a step, and writes a line above it at the end of an epoch.
-func (v *View) Record(r Record) error {
+func (v *View) Record(r monitor.Record) error {
 	if r.Time.IsZero() {
 		r.Time = time.Now()
 	}
 	if r.EpochLoss != nil {
-		if err := v.Note(epochLine(r)); err != nil {
+		if err := v.Note(monitor.EpochLine(r)); err != nil {
 			return err
 		}
 	}
 	return v.change(func() {
-		v.frame.eta = v.eta.remaining(r)
+		v.frame.eta = v.eta.Remaining(r)
 		v.frame.last = r
 		v.frame.steps++
 		v.frame.loss.add(r.Loss)
@@ -98,7 +100,7 @@ func (v *View) Record(r Record) error {
 }
 
 // Evaluate shows an evaluation.
-func (v *View) Evaluate(e Evaluation) error {
+func (v *View) Evaluate(e monitor.Evaluation) error {
 	return v.change(func() { v.frame.evals = &e })
 }
 
@@ -246,13 +248,13 @@ func (v *View) takePending(all bool) string {
 	text := string(v.pending[:n])
 	v.pending = append(v.pending[:0], v.pending[n:]...)
 	if v.dropped > 0 {
-		text += fmt.Sprintf("(%s of output not shown)\n", Bytes(int64(v.dropped)))
+		text += fmt.Sprintf("(%s of output not shown)\n", monitor.Bytes(int64(v.dropped)))
 		v.dropped = 0
 	}
 	var b strings.Builder
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\r\n")
-		b.WriteString(EscapeControl(l[strings.LastIndexByte(l, '\r')+1:]) + "\r\n")
+		b.WriteString(monitor.EscapeControl(l[strings.LastIndexByte(l, '\r')+1:]) + "\r\n")
 	}
 	return b.String()
 }

@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"trireme/monitor"
 )
 
 // screen emulates a terminal with text, CR, LF, cursor up and erase to end of line. It panics on larger
@@ -119,7 +121,7 @@ func TestFrame(t *testing.T) {
 		f.loss.add(float64(20 - i))
 	}
 	f.loss.add(math.NaN())
-	f.evals = &Evaluation{Step: 1200, Loss: 2}
+	f.evals = &monitor.Evaluation{Step: 1200, Loss: 2}
 	for _, c := range []struct {
 		width   int
 		unicode bool
@@ -165,14 +167,14 @@ Ctrl-C saves and …`},
 
 // Label throughput is shown if it differs from tokens.
 func TestFrameOfLabels(t *testing.T) {
-	f := frame{last: Record{Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1}, steps: 1}
+	f := frame{last: monitor.Record{Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1}, steps: 1}
 	if got := f.lines(time.Now(), 120, true, styles{})[2]; got != "speed  400 tok/s  labels 100/s  samples 8.00/s  step 500 ms  mfu n/a  data 0.0%" {
 		t.Error(got)
 	}
 }
 
 func TestFrameFitsAnyWidth(t *testing.T) {
-	f := frame{last: sample(1240), steps: 1, evals: &Evaluation{Loss: math.Inf(1)}}
+	f := frame{last: sample(1240), steps: 1, evals: &monitor.Evaluation{Loss: math.Inf(1)}}
 	f.last.Loss, f.last.GradNorm, f.last.StepSeconds = math.NaN(), math.Inf(1), math.NaN()
 	for i := range 3000 {
 		f.loss.add(float64(i % 7))
@@ -205,7 +207,7 @@ func TestView(t *testing.T) {
 		s.waitFor(t, fmt.Sprintf("line %d", i))
 		fmt.Fprintf(v, "f\n")
 	}
-	v.Evaluate(Evaluation{Step: 5, Loss: 2})
+	v.Evaluate(monitor.Evaluation{Step: 5, Loss: 2})
 	v.Write([]byte("10%\r20%\nno end"))
 	if err := v.Close(); err != nil {
 		t.Fatal(err)
@@ -358,3 +360,26 @@ func TestOpenTerminal(t *testing.T) {
 
 // openPTY opens a new pseudo-terminal without a size.
 func openPTY() (*os.File, error) { return os.OpenFile("/dev/ptmx", os.O_RDWR, 0) }
+
+func sample(step int64) monitor.Record {
+	return monitor.Record{
+		Step: step, MaxSteps: 5000, Time: time.Date(2026, 1, 2, 3, 4, int(step%60), 0, time.UTC),
+		Loss: 2.143099999999999, GradNorm: 0.8375, LR: 2.71e-5, Samples: 512, Tokens: 524288, LabelTokens: 523776, StepSeconds: 0.655, MFU: 0.386, PeakFLOPS: 249e9, WorldSize: 2,
+		CommFraction: 0.113, DataFraction: 0.004, Memory: map[string]int64{"parameters": 10, "gradients": 20}, MemoryPeak: map[string]int64{"parameters": 11},
+		Resident: monitor.Resident{Now: 614 << 30 / 10, Peak: 62 << 30, Shared: 3}, MemoryLimit: 796 << 30 / 10,
+	}
+}
+
+func TestDeviceRow(t *testing.T) {
+	r := sample(1)
+	r.Device = &monitor.Device{
+		Name: "NVIDIA H200", Count: 2, Utilization: 0.9, MemoryUsed: 5 << 30, MemoryTotal: 140 << 30, Power: 1225, PowerLimit: 1400, Temperature: 62, SMClock: 1979,
+		Throttled: []string{"power cap"}, Error: "GPU 1 reported XID 48",
+	}
+	f := frame{last: r, steps: 1}
+	lines := strings.Join(f.lines(time.Now(), 200, true, styles{}), "\n")
+	const want = "device 90%  2 x NVIDIA H200  memory 5.0GiB of 140.0GiB  power 1225 W of 1400 W  temperature 62 C  clock 1979 MHz  throttled: power cap  GPU 1 reported XID 48"
+	if !strings.Contains(lines, want) {
+		t.Errorf("the view has\n%s\nwant %s", lines, want)
+	}
+}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package monitor
+package view
 
 // pendingInput is not supported.
 func pendingInput(int) func() int { return nil }
