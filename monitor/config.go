@@ -1,6 +1,8 @@
 package monitor
 
 import (
+	"errors"
+
 	"trireme/fault"
 )
 
@@ -14,6 +16,26 @@ type Config struct {
 	// View shows the live view instead of lines if the output is a terminal. One of auto | never.
 	// Default auto.
 	View ViewMode `yaml:"view"`
+	// HistogramsEveryNSteps writes histograms of each trained parameter and of its mean gradient to
+	// TensorBoard and W&B every n steps. 0 writes none. Default 0.
+	HistogramsEveryNSteps int `yaml:"histograms_every_n_steps"`
+	// WallClockBreakdown prints the split of the step's time every log_every_n_steps steps, the mean
+	// since the line before. Default false.
+	WallClockBreakdown bool `yaml:"wall_clock_breakdown"`
+	// CommsTable prints at the end of the run, for each collective and mesh axis, the number of calls,
+	// the bytes, the time and the bandwidth of rank 0. Default false.
+	CommsTable bool `yaml:"comms_table"`
+	// FLOPsProfileStep prints the FLOPs, the time and the FLOP rate of this step. 0 prints none.
+	// Default 0.
+	FLOPsProfileStep int `yaml:"flops_profile_step"`
+	// CSV writes a file csv/NAME.csv in the output directory for each number of a record, with
+	// columns step and value. Default false.
+	CSV        bool       `yaml:"csv"`
+	WandB      WandB      `yaml:"wandb"`
+	MLflow     MLflow     `yaml:"mlflow"`
+	Trackio    Trackio    `yaml:"trackio"`
+	Prometheus Prometheus `yaml:"prometheus"`
+	OTLP       OTLP       `yaml:"otlp"`
 }
 
 // ViewMode is when the live view is shown.
@@ -29,12 +51,17 @@ const (
 func (ViewMode) Choices() []string { return []string{string(ViewAuto), string(ViewNever)} }
 
 // Default returns the default configuration.
-func Default() Config { return Config{LogEveryNSteps: 1, TensorBoard: true, View: ViewAuto} }
+func Default() Config {
+	return Config{LogEveryNSteps: 1, TensorBoard: true, View: ViewAuto, WandB: WandB{Mode: WandBOff}}
+}
 
 // Validate checks ranges.
 func (c Config) Validate() error {
-	if c.LogEveryNSteps < 1 {
-		return fault.At("log_every_n_steps", "is %d: it must be at least 1", c.LogEveryNSteps)
+	atLeast := func(key string, v, least int) error {
+		if v < least {
+			return fault.At(key, "is %d: it must be at least %d", v, least)
+		}
+		return nil
 	}
-	return nil
+	return errors.Join(atLeast("log_every_n_steps", c.LogEveryNSteps, 1), atLeast("histograms_every_n_steps", c.HistogramsEveryNSteps, 0), atLeast("flops_profile_step", c.FLOPsProfileStep, 0))
 }

@@ -54,6 +54,12 @@ func (m *multi) Note(text string) error {
 	return nil
 }
 
+// Histograms passes h to the sinks that show them.
+func (m *multi) Histograms(h Histograms) error {
+	m.each(func(s Sink) error { return WriteHistograms(s, h) })
+	return nil
+}
+
 func (m *multi) Close() error {
 	var errs []error
 	for _, s := range m.sinks {
@@ -79,3 +85,6 @@ func (e *every) Record(r Record) error {
 	e.began = true
 	return e.Sink.Record(r)
 }
+
+// Histograms passes all on.
+func (e *every) Histograms(h Histograms) error { return WriteHistograms(e.Sink, h) }

@@ -5,24 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"trireme/internal/wire"
 )
 
-// TensorBoard writes an event file. Tags follow Hugging Face's Trainer (train/loss,
-// train/learning_rate, train/grad_norm, train/epoch, eval/loss), with time/, memory/ (bytes), comm/ and
-// device/ besides. Values are float32.
+// TensorBoard writes an event file: scalars (Record.Scalars) as float32, notes and other texts,
+// hyper-parameters and histograms.
 type TensorBoard struct {
-	f   *os.File
-	buf []byte
+	f       *os.File
+	buf     []byte
+	step    int64 // of the last record
+	session bool  // Params was called, and the run has not ended
 }
 
-var _ Sink = (*TensorBoard)(nil)
+var (
+	_ Sink          = (*TensorBoard)(nil)
+	_ HistogramSink = (*TensorBoard)(nil)
+)
 
 // eventFiles distinguishes event files of one process in one second.
 var eventFiles atomic.Int64
@@ -44,11 +47,10 @@ func OpenTensorBoard(dir string, resumed int64) (*TensorBoard, error) {
 		return nil, fmt.Errorf("monitor: %w", err)
 	}
 	t := &TensorBoard{f: f}
-	err = t.write(protowire.AppendString(protowire.AppendTag(event(now, 0), 3, protowire.BytesType), "brain.Event:2"))
+	err = t.write(wire.Text(event(now, 0), 3, "brain.Event:2"))
 	if err == nil && resumed > 0 {
 		// A session start makes TensorBoard drop events from that step on.
-		start := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
-		err = t.write(protowire.AppendBytes(protowire.AppendTag(event(now, resumed+1), 7, protowire.BytesType), start))
+		err = t.write(wire.Bytes(event(now, resumed+1), 7, wire.Varint(nil, 1, 1)))
 	}
 	if err != nil {
 		f.Close()
@@ -59,68 +61,20 @@ func OpenTensorBoard(dir string, resumed int64) (*TensorBoard, error) {
 
 // Record writes one event.
 func (t *TensorBoard) Record(r Record) error {
-	var s summary
-	s.add("train/loss", r.Loss)
-	s.add("train/learning_rate", r.LR)
-	s.add("train/grad_norm", r.GradNorm)
-	if r.LossScale > 0 {
-		s.add("train/loss_scale", r.LossScale)
+	t.step = r.Step
+	err := t.scalars(r.Time, r.Step, r.Scalars())
+	if err == nil && t.session && r.Step == r.MaxSteps {
+		t.session = false
+		err = t.endSession(r.Time)
 	}
-	for _, k := range sortedKeys(r.Means) {
-		s.add("train/"+k, r.Means[k])
-	}
-	if r.Epoch > 0 {
-		s.add("train/epoch", r.Epoch)
-	}
-	if r.EpochLoss != nil {
-		s.add("train/epoch_loss", *r.EpochLoss)
-	}
-	s.add("time/step_seconds", r.StepSeconds)
-	s.add("time/samples_per_second", r.SamplesPerSecond())
-	s.add("time/tokens_per_second", r.TokensPerSecond())
-	s.add("time/label_tokens_per_second", r.LabelTokensPerSecond())
-	if r.PeakFLOPS > 0 {
-		s.add("time/mfu", r.MFU)
-	}
-	s.add("time/data_fraction", r.DataFraction)
-	if r.WorldSize > 1 {
-		s.add("comm/fraction", r.CommFraction)
-	}
-	for _, k := range sortedKeys(r.Memory) {
-		s.add("memory/"+k, float64(r.Memory[k]))
-	}
-	if r.Resident.Now > 0 {
-		s.add("memory/rss", float64(r.Resident.Now))
-	}
-	if r.Device != nil {
-		values := r.Device.values()
-		for _, k := range sortedKeys(values) {
-			s.add("device/"+k, values[k])
-		}
-	}
-	return t.scalars(r.Time, r.Step, s)
+	return err
 }
 
 // Evaluate writes one event.
-func (t *TensorBoard) Evaluate(e Evaluation) error {
-	var s summary
-	s.add("eval/loss", e.Loss)
-	if e.Accuracy != nil {
-		s.add("eval/accuracy", *e.Accuracy)
-		if e.MacroF1 != nil {
-			s.add("eval/macro_f1", *e.MacroF1)
-		}
-	} else {
-		s.add("eval/perplexity", e.Perplexity())
-	}
-	for _, k := range sortedKeys(e.Means) {
-		s.add("eval/"+k, e.Means[k])
-	}
-	return t.scalars(e.Time, e.Step, s)
-}
+func (t *TensorBoard) Evaluate(e Evaluation) error { return t.scalars(e.Time, e.Step, e.Scalars()) }
 
-// Note does nothing.
-func (t *TensorBoard) Note(string) error { return nil }
+// Note writes a text with tag notes at the last record's step.
+func (t *TensorBoard) Note(text string) error { return t.Text(time.Now(), t.step, "notes", text) }
 
 // Close syncs the file to disk.
 func (t *TensorBoard) Close() error {
@@ -130,30 +84,29 @@ func (t *TensorBoard) Close() error {
 	return nil
 }
 
-func (t *TensorBoard) scalars(at time.Time, step int64, s summary) error {
+// scalars writes a Summary: values 1 of tag 1 and simple_value 2.
+func (t *TensorBoard) scalars(at time.Time, step int64, all []Scalar) error {
+	var s []byte
+	for _, v := range all {
+		s = wire.Bytes(s, 1, wire.Float(wire.Text(nil, 1, v.Tag), 2, float32(v.Value)))
+	}
+	return t.summary(at, step, s)
+}
+
+func (t *TensorBoard) summary(at time.Time, step int64, s []byte) error {
 	if at.IsZero() {
 		at = time.Now()
 	}
-	return t.write(protowire.AppendBytes(protowire.AppendTag(event(at, step), 5, protowire.BytesType), s))
+	return t.write(wire.Bytes(event(at, step), 5, s))
 }
 
 // event starts an Event: wall_time 1, step 2. file_version is 3, summary 5, session_log 7.
 func event(at time.Time, step int64) []byte {
-	b := protowire.AppendTag(nil, 1, protowire.Fixed64Type)
-	b = protowire.AppendFixed64(b, math.Float64bits(float64(at.UnixNano())/1e9))
+	b := wire.Double(nil, 1, float64(at.UnixNano())/1e9)
 	if step != 0 {
-		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(step))
+		b = wire.Varint(b, 2, uint64(step))
 	}
 	return b
-}
-
-// summary is a Summary: repeated value 1 of tag 1, simple_value 2.
-type summary []byte
-
-func (s *summary) add(tag string, v float64) {
-	b := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), tag)
-	b = protowire.AppendFixed32(protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(float32(v)))
-	*s = protowire.AppendBytes(protowire.AppendTag(*s, 1, protowire.BytesType), b)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -77,7 +77,6 @@ func TestTensorBoard(t *testing.T) {
 	at := time.Unix(1000, 5e8)
 	tb.Record(Record{Step: 7, Time: at, Loss: 2.5, LR: 0.25, GradNorm: math.Inf(1), WorldSize: 1, Samples: 2, Tokens: 16, LabelTokens: 8, StepSeconds: 1, Memory: map[string]int64{"parameters": 1 << 20}})
 	tb.Evaluate(Evaluation{Step: 7, Time: at})
-	tb.Note("x")
 	if err := tb.Close(); err != nil {
 		t.Fatal(err)
 	}
