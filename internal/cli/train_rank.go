@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"trireme/internal/bench"
 	"trireme/internal/durable"
 	"trireme/internal/rundir"
+	"trireme/internal/trackers"
 	"trireme/launch"
 	"trireme/model"
 	"trireme/monitor"
@@ -75,7 +77,7 @@ func (j *job) trainDeps(w *world) train.Deps {
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Process: w.device(), Recorder: w.conn.recorder, RankName: w.rankName, Restart: j.restart.count,
-		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt), Trial: isTrial(),
+		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt),
 	}
 }
 
@@ -104,8 +106,9 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize, env.LocalWorldSize).Run(ctx, env.Rank)
 		return p.Memory, err
 	}
+	ended := trackers.End{}
 	deps.Sink = func(resumed int64) (monitor.Sink, error) {
-		sink, err := j.sinks(env, s, resumed)
+		sink, err := j.sinks(env, s, resumed, func() trackers.End { return ended })
 		if err == nil && env.Rank == 0 && deps.PeakFLOPS > 0 {
 			err = sink.Note(j.peakLine(deps.PeakFLOPS, env.WorldSize))
 		}
@@ -125,6 +128,10 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 		return err
 	}
 	defer func() {
+		ended.Code = codeOf(err)
+		if errors.Is(err, train.ErrStopped) {
+			ended.Code = CodeStopped
+		}
 		if closed := run.Close(); err == nil {
 			err = closed
 		}
@@ -143,10 +150,8 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 	if err := run.Train(training); err != nil {
 		return err
 	}
-	if !isTrial() {
-		if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), j.tokenizers()...); err != nil {
-			return err
-		}
+	if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), j.tokenizers()...); err != nil {
+		return err
 	}
 	memory, err := run.Memory(training)
 	if err != nil || env.Rank != 0 {
@@ -171,8 +176,8 @@ func (j *job) peakLine(perRank float64, ranks int) string {
 	return text + ", the measured peak of vector arithmetic"
 }
 
-// sinks returns rank 0's record sinks: the screen and files in the output directory.
-func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink, error) {
+// sinks returns rank 0's record sinks: the screen, files in the output directory, and trackers.
+func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64, end func() trackers.End) (monitor.Sink, error) {
 	if env.Rank != 0 {
 		return monitor.Multi(nil), nil
 	}
@@ -180,15 +185,39 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink,
 	if err != nil {
 		return nil, err
 	}
+	print := func(text string) { fmt.Fprintln(s, text) }
+	run := trackers.Run{
+		ID: j.run.ID, Name: filepath.Base(j.cfg.OutputDir), Dir: j.cfg.OutputDir, Resumed: resumed, Started: time.Now(),
+		Lookup: os.LookupEnv, Print: print, End: end,
+	}
+	if run.Params, err = trackers.ParseParams(j.resolved); err != nil {
+		return nil, errors.Join(err, lines.Close())
+	}
 	all := []monitor.Sink{lines, keepOpen{s.sink}}
 	if j.cfg.Logging.TensorBoard {
-		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, rundir.TensorBoard), resumed)
+		tb, err := j.tensorBoard(run)
 		if err != nil {
 			return nil, errors.Join(err, lines.Close())
 		}
 		all = append(all, monitor.Every(j.cfg.Logging.LogEveryNSteps, tb))
 	}
-	return monitor.Multi(func(err error) { fmt.Fprintln(s, "records:", err) }, all...), nil
+	all = append(all, trackers.Open(j.cfg.Logging, run), monitor.NewReports(j.cfg.Logging, print))
+	return monitor.Multi(func(err error) { print("records: " + err.Error()) }, all...), nil
+}
+
+// tensorBoard opens an event file, which starts with the configuration.
+func (j *job) tensorBoard(run trackers.Run) (*monitor.TensorBoard, error) {
+	tb, err := monitor.OpenTensorBoard(filepath.Join(run.Dir, rundir.TensorBoard), run.Resumed)
+	if err != nil {
+		return nil, err
+	}
+	if err = tb.Text(run.Started, run.Resumed, "config", j.resolved); err == nil {
+		err = tb.Params(run.Started, run.Name, run.Params)
+	}
+	if err != nil {
+		return nil, errors.Join(err, tb.Close())
+	}
+	return tb, nil
 }
 
 // keepOpen is a sink that its owner closes.
