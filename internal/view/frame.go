@@ -1,210 +1,198 @@
 package view
 
 import (
-	"fmt"
-	"maps"
-	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"trireme/monitor"
 )
 
-// frame holds the state of the live view and formats its lines. It does no output.
-type frame struct {
-	began time.Time // of the view
-	last  monitor.Record
-	steps int // number of records
-	eta   time.Duration
-	evals *monitor.Evaluation
-	loss  curve
-	over  bool
+// pane is what a frame shows below the progress.
+type pane int
+
+const (
+	overview pane = iota
+	chartPane
+	timePane
+	ranksPane
+	notesPane
+	panes // their number
+)
+
+func (p pane) String() string { return [...]string{"overview", "chart", "time", "ranks", "notes"}[p] }
+
+// options are how a frame is drawn.
+type options struct {
+	width, height int // of the terminal and of the frame; height 0: as many lines as needed
+	unicode       bool
+	s             styles
+	hint          string // the last line during a run
+	notes         bool   // the overview has a pane of notes
+
+	pane   pane
+	metric int // of the chart pane
+	offset int // of the first line of a list
+	help   bool
 }
 
-type styles struct{ bold, dim, accent, warn, reset string }
+// frame formats a state. It does no output.
+type frame struct {
+	*State
+	o     options
+	width int
+	now   time.Time
+}
 
-var colors = styles{"\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m"}
-
-// stopHint is the last line of the view during a run.
-const stopHint = "Ctrl-C saves and stops"
-
-// lines formats the frame for a terminal of width columns.
-func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string {
-	width-- // keep the last column free: some terminals wrap after it
+// lines formats the state for a terminal.
+func (s *State) lines(now time.Time, o options) []string {
+	f := &frame{s, o, max(o.width-1, 0), now} // keep the last column free: some terminals wrap after it
 	var rows []row
-	if f.steps == 0 {
-		r := row{}
-		r.item().add(s.dim, s.reset, "starting").add("", "", "  "+monitor.Clock(now.Sub(f.began)))
-		rows = []row{r}
-	} else {
-		rows = []row{f.progressRow(now, width, unicode, s), f.lossRow(width, unicode, s), f.speedRow(s)}
-		if f.last.Used() > 0 {
-			rows = append(rows, f.memoryRow(s))
-		}
-		if f.last.Device != nil {
-			rows = append(rows, f.deviceRow(s))
-		}
-		if f.evals != nil {
-			rows = append(rows, f.evalRow(s))
-		}
+	switch {
+	case o.help:
+		rows = f.help()
+	case o.pane != overview:
+		rows = f.paneRows()
+	case f.steps == 0:
+		rows = f.starting()
+	default:
+		rows = f.overview()
 	}
-	if !f.over {
-		r := row{}
-		for i, word := range strings.Fields(stopHint) {
-			r.item().add(s.dim, s.reset, strings.Repeat(" ", min(i, 1))+word)
-		}
-		rows = append(rows, r)
+	if o.height > 0 && len(rows) > o.height {
+		rows = rows[:max(1, o.height)]
 	}
 	out := make([]string, len(rows))
 	for i, r := range rows {
-		out[i] = r.fit(width, unicode)
+		out[i] = r.fit(f.width, o.unicode)
 	}
 	return out
 }
 
-func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
-	r := f.last
-	out.item().add(s.dim, s.reset, "loss   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", r.Loss))
-	if c := f.loss.draw(min(max(width-46, 0), 40), unicode); c != "" {
-		out.item().add("", "", "  ").add(s.accent, s.reset, c)
+func (f *frame) starting() (rows []row) {
+	s := f.o.s
+	if f.Run.Dir != "" {
+		rows = append(rows, f.headRow())
 	}
-	out.field(s, "lr", fmt.Sprintf("%.2e", r.LR))
-	out.field(s, "gnorm", monitor.Short(r.GradNorm))
-	for _, k := range slices.Sorted(maps.Keys(r.Means)) {
-		out.field(s, k, monitor.Short(r.Means[k]))
-	}
-	if r.Skipped || !r.Finite() {
-		out.item().add("", "", "  ").add(s.warn, s.reset, "not finite: skipped")
-	}
-	return out
-}
-
-func (f *frame) speedRow(s styles) (out row) {
-	r := f.last
-	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, monitor.Thousands(r.TokensPerSecond()))
-	out.item().add("", "", " tok/s")
-	if r.HasUnlabeled() {
-		if r.LabelTokens > r.Samples { // else rows have labels, not tokens
-			out.field(s, "labels", monitor.Thousands(r.LabelTokensPerSecond())+"/s")
-		}
-		out.field(s, "samples", monitor.Short(r.SamplesPerSecond())+"/s")
-	}
-	out.field(s, "step", monitor.Short(1000*r.StepSeconds)+" ms")
-	out.field(s, "mfu", r.FormatMFU())
-	if r.PeakFLOPS > 0 {
-		out.item().add("", "", " of "+monitor.FLOPS(r.PeakFLOPS))
-	}
-	if r.WorldSize > 1 {
-		out.field(s, "comm", fmt.Sprintf("%.1f%%", 100*r.CommFraction))
-	}
-	out.field(s, "data", fmt.Sprintf("%.1f%%", 100*r.DataFraction))
-	if r.WorldSize > 1 {
-		out.field(s, "ranks", fmt.Sprint(r.WorldSize))
-	}
-	return out
-}
-
-func (f *frame) memoryRow(s styles) (out row) {
-	r := f.last
-	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, monitor.Bytes(r.Used()))
-	if r.MemoryLimit > 0 {
-		out.item().add("", "", " of "+monitor.Bytes(r.MemoryLimit))
-	}
-	by, label := r.MemoryPeak, "  peak:" // most of a step's memory is free at its end
-	if len(by) == 0 {
-		by, label = r.Memory, ""
-	}
-	for i, k := range monitor.BySize(by) {
-		out.item().add("", "", label+"  ").add(s.dim, s.reset, k+" ").add("", "", monitor.Bytes(by[k]))
-		if i == 0 {
-			label = ""
-		}
-	}
-	return out
-}
-
-func (f *frame) evalRow(s styles) (out row) {
-	e := f.evals
-	out.item().add(s.dim, s.reset, "eval   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", e.Loss))
-	if e.Accuracy != nil {
-		out.field(s, "accuracy", fmt.Sprintf("%.4f", *e.Accuracy))
-		if e.MacroF1 != nil {
-			out.field(s, "macro_f1", fmt.Sprintf("%.4f", *e.MacroF1))
-		}
+	var r row
+	if f.Over {
+		r.item().add(s.dim, s.reset, "no steps")
 	} else {
-		out.field(s, "perplexity", monitor.Short(e.Perplexity()))
+		r.item().add(s.dim, s.reset, "starting").add("", "", "  "+monitor.Clock(f.now.Sub(f.began)))
 	}
-	for _, k := range slices.Sorted(maps.Keys(e.Means)) {
-		out.field(s, k, monitor.Short(e.Means[k]))
+	rows = append(rows, r)
+	if f.o.notes {
+		rows = append(rows, f.noteRows(max(f.o.height-len(rows)-1, 0))...)
 	}
-	out.field(s, "at step", fmt.Sprint(e.Step))
-	return out
+	return f.hint(rows)
 }
 
-// progressRow formats steps, a progress bar, and the time remaining or since the last step.
-func (f *frame) progressRow(now time.Time, width int, unicode bool, s styles) (out row) {
-	r := f.last
-	label, tail, style := "", "", ""
-	silent := now.Sub(r.Time)
-	switch {
-	case f.over:
-	case silent > max(5*time.Second, time.Duration(3*r.StepSeconds*float64(time.Second))):
-		tail, style = "since last step "+monitor.Clock(silent), s.warn
-	case f.eta >= 0 && r.MaxSteps > 0:
-		label, tail = "eta ", monitor.Clock(f.eta)
+// hint appends the last line.
+func (f *frame) hint(rows []row) []row {
+	if f.o.hint == "" {
+		return rows
 	}
-	out.item().add(s.dim, s.reset, "step   ").add(s.bold, s.reset, fmt.Sprint(r.Step))
-	if r.MaxSteps > 0 {
-		done := min(float64(r.Step)/float64(r.MaxSteps), 1)
-		out.add("", "", fmt.Sprintf("/%d", r.MaxSteps))
-		full, empty := "━", "─"
-		if !unicode {
-			full, empty = "=", "-"
-		}
-		n := min(max(width-out.columns()-len("    100%  ")-len(label+tail), 0), 40)
-		k := int(done * float64(n))
-		if n > 0 {
-			out.item().add("", "", "  ").add(s.accent, s.reset, strings.Repeat(full, k)).add(s.dim, s.reset, strings.Repeat(empty, n-k))
-		}
-		out.item().add("", "", fmt.Sprintf("  %.0f%%", 100*done))
-	}
-	if tail != "" {
-		out.item().add("", "", "  ").add(s.dim, s.reset, label).add(style, s.reset, tail)
-	}
-	return out
+	var r row
+	r.words(f.o.s.dim, f.o.s.reset, f.o.hint)
+	return append(rows, r)
 }
 
-// deviceRow formats the line of the view.
-func (f *frame) deviceRow(s styles) (out row) {
-	d := f.last.Device
-	number := func(v float64, unit string) string {
-		if math.IsNaN(v) {
-			return ""
+// block is adjacent lines of the overview. If lines are scarce, the block with the highest drop is left out first.
+type block struct {
+	rows []row
+	drop int
+}
+
+// Blocks of the overview that get more lines on a high terminal.
+const (
+	lossBlock  = 2
+	timeBlock  = 4
+	ranksBlock = 5
+)
+
+// overview shows everything, in as many lines as there are.
+func (f *frame) overview() (rows []row) {
+	blocks := make([]block, 14) // from top to bottom
+	one := func(i, drop int, r row) { blocks[i] = block{[]row{r}, drop} }
+	if f.Run.Dir != "" {
+		one(0, 30, f.headRow())
+	}
+	one(1, 0, f.progressRow())
+	one(lossBlock, 0, f.lossRow())
+	one(lossBlock+1, 10, f.speedRow())
+	if f.last.Split != nil {
+		one(timeBlock, 40, f.splitRow())
+	}
+	if f.last.WorldSize > 1 && f.last.Skew > 0 {
+		one(ranksBlock, 60, f.rankRow())
+	}
+	if f.last.Used() > 0 {
+		one(ranksBlock+1, 50, f.memoryRow())
+	}
+	if f.last.Device != nil {
+		one(7, 80, f.deviceRow())
+	}
+	if f.last.Host != nil {
+		one(8, 90, f.hostRow())
+	}
+	if f.eval != nil {
+		one(9, 55, f.evalRow())
+	}
+	if f.Saved != nil {
+		one(10, 70, f.savedRow())
+	}
+	for i, text := range f.Findings[:min(len(f.Findings), 2)] {
+		lines := f.findingRows(text, i == 0)
+		if f.o.height > 0 && f.o.height < 16 {
+			lines = lines[:1]
 		}
-		return fmt.Sprintf("%.0f", v) + unit
+		blocks[11+i] = block{lines, 20 + i*65}
 	}
-	out.item().add(s.dim, s.reset, "device ").add(s.bold, s.reset, number(100*d.Utilization, "%"))
-	name := d.Name
-	if d.Count > 1 {
-		name = fmt.Sprintf("%d x %s", d.Count, d.Name)
+	if hint := f.hint(nil); len(hint) > 0 {
+		one(13, 45, hint[0])
 	}
-	out.item().add("", "", "  "+monitor.EscapeControl(name))
-	if d.MemoryTotal > 0 {
-		out.field(s, "memory", monitor.Bytes(d.MemoryUsed)+" of "+monitor.Bytes(d.MemoryTotal))
+	if f.o.height > 0 {
+		f.fill(blocks)
 	}
-	power := number(d.Power, " W")
-	if limit := number(d.PowerLimit, " W"); power != "" && limit != "" {
-		power += " of " + limit
+	for _, b := range blocks[:13] {
+		rows = append(rows, b.rows...)
 	}
-	out.field(s, "power", power)
-	out.field(s, "temperature", number(d.Temperature, " C"))
-	out.field(s, "clock", number(d.SMClock, " MHz"))
-	if len(d.Throttled) > 0 {
-		out.item().add("", "", "  ").add(s.warn, s.reset, "throttled: "+strings.Join(d.Throttled, ", "))
+	if f.o.notes && f.o.height > 0 {
+		rows = append(rows, f.noteRows(f.o.height-len(rows)-len(blocks[13].rows))...)
 	}
-	if d.Error != "" {
-		out.item().add("", "", "  ").add(s.warn, s.reset, monitor.EscapeControl(d.Error))
+	return append(rows, blocks[13].rows...)
+}
+
+func count(blocks []block) (n int) {
+	for _, b := range blocks {
+		n += len(b.rows)
 	}
-	return out
+	return n
+}
+
+// fill removes blocks that do not fit, or enlarges some.
+func (f *frame) fill(blocks []block) {
+	for count(blocks) > f.o.height {
+		i := 0
+		for k, b := range blocks {
+			if b.drop > blocks[i].drop {
+				i = k
+			}
+		}
+		if blocks[i].drop == 0 {
+			return
+		}
+		blocks[i] = block{}
+	}
+	extra := func() int { return f.o.height - count(blocks) }
+	if f.last.Split != nil && len(blocks[timeBlock].rows) == 1 && extra() > 0 && f.width >= 60 {
+		blocks[timeBlock].rows = append(blocks[timeBlock].rows, f.splitBar())
+	}
+	if t := f.last.Ranks; t != nil && len(blocks[ranksBlock].rows) == 1 && extra() >= 2 {
+		blocks[ranksBlock].rows = f.rankLines(min(len(t.Own), max(2, extra()/4)))
+	}
+	reserved := 0
+	if f.o.notes {
+		reserved = min(len(f.notes), extra()/3)
+	}
+	if rows := f.chartGrid(extra() - reserved + 1); rows != nil {
+		blocks[lossBlock].rows = rows
+	}
 }

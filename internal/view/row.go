@@ -16,13 +16,13 @@ func (r *row) item() *row {
 	return r
 }
 
-// add appends styled text to the last item; each rune takes one column.
+// add appends styled text to the last item. Text from files cannot contain control characters after it.
 func (r *row) add(style, reset, text string) *row {
-	if text == "" {
+	if text = clean(text); text == "" {
 		return r
 	}
 	it := &(*r)[len(*r)-1]
-	it.columns += len([]rune(text))
+	it.columns += textWidth(text)
 	if style != "" {
 		text = style + text + reset
 	}
@@ -37,6 +37,13 @@ func (r *row) field(s styles, label, value string) {
 	}
 }
 
+// words adds an item per word, for text that may be cut between words.
+func (r *row) words(style, reset, text string) {
+	for i, word := range strings.Fields(text) {
+		r.item().add(style, reset, strings.Repeat(" ", min(i, 1))+word)
+	}
+}
+
 func (r row) columns() (n int) {
 	for _, it := range r {
 		n += it.columns
@@ -46,13 +53,10 @@ func (r row) columns() (n int) {
 
 // fit returns the row cut to width columns, with a mark for omitted items.
 func (r row) fit(width int, unicode bool) string {
-	mark := " …"
-	if !unicode {
-		mark = " .."
-	}
-	room, cut := width, r.columns() > width
-	if cut {
-		room -= len([]rune(mark))
+	mark := " " + ellipsis(unicode)
+	room, short := width, r.columns() > width
+	if short {
+		room -= textWidth(mark)
 	}
 	var b strings.Builder
 	for _, it := range r {
@@ -61,8 +65,15 @@ func (r row) fit(width int, unicode bool) string {
 		}
 		b.WriteString(it.text)
 	}
-	if cut && width >= len([]rune(mark)) {
+	if short && width >= textWidth(mark) {
 		b.WriteString(mark)
 	}
 	return b.String()
+}
+
+func ellipsis(unicode bool) string {
+	if unicode {
+		return "…"
+	}
+	return ".."
 }

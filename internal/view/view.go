@@ -23,13 +23,11 @@ import (
 // Record, Evaluate, Note and Write may be called from any goroutine and never wait for the terminal:
 // one goroutine draws, up to ten times a second.
 type View struct {
-	out  io.Writer
 	term Terminal
 	s    styles
 
 	mu      sync.Mutex
-	frame   frame
-	eta     monitor.ETA
+	state   *State
 	pending []byte // lines to be shown above
 	dropped int    // bytes not kept
 	err     error
@@ -38,18 +36,17 @@ type View struct {
 	done    chan struct{} // closed when the goroutine ends
 
 	// Used by the drawing goroutine only:
-	drawn      []int // columns of each line on the screen
-	shown      string
-	rows       int // of the terminal, 0 if unknown
-	hidden     int // rows of the view scrolled off a shrunk terminal
-	lastInput  int // last value of Terminal.PendingInput
-	typedLines int // lines typed since the last drawing
+	screen    screen
+	lastInput int // last value of Terminal.PendingInput
 }
 
 var (
 	_ monitor.Sink = (*View)(nil)
 	_ io.Writer    = (*View)(nil)
 )
+
+// stopHint is the last line of a view in the foreground.
+const stopHint = "Ctrl-C saves and stops"
 
 const (
 	pollEvery  = 25 * time.Millisecond // for typed lines; shorter than a key's repeat
@@ -60,8 +57,7 @@ const (
 
 // NewView draws on out, the terminal t. The caller closes the View.
 func NewView(out io.Writer, t Terminal) *View {
-	v := &View{out: out, term: t, changed: make(chan struct{}, 1), done: make(chan struct{})}
-	v.frame.began = time.Now()
+	v := &View{screen: screen{out: out}, term: t, state: NewState(), changed: make(chan struct{}, 1), done: make(chan struct{})}
 	if t.Color {
 		v.s = colors
 	}
@@ -91,17 +87,15 @@ func (v *View) Record(r monitor.Record) error {
 			return err
 		}
 	}
-	return v.change(func() {
-		v.frame.eta = v.eta.Remaining(r)
-		v.frame.last = r
-		v.frame.steps++
-		v.frame.loss.add(r.Loss)
-	})
+	return v.change(func() { v.state.Record(r) })
 }
+
+// Update changes the state, for what is not in records.
+func (v *View) Update(f func(*State)) { v.change(func() { f(v.state) }) }
 
 // Evaluate shows an evaluation.
 func (v *View) Evaluate(e monitor.Evaluation) error {
-	return v.change(func() { v.frame.evals = &e })
+	return v.change(func() { v.state.Evaluate(e) })
 }
 
 // Note writes a line above the view.
@@ -148,7 +142,7 @@ func (v *View) loop() {
 	}
 	for !v.draw() {
 		drawn, changed := time.Now(), false
-		for since := time.Duration(0); since < drawEvery || !changed && v.typedLines == 0 && since < clockEvery; since = time.Since(drawn) {
+		for since := time.Duration(0); since < drawEvery || !changed && v.screen.typedLines == 0 && since < clockEvery; since = time.Since(drawn) {
 			select {
 			case <-v.changed:
 				changed = true
@@ -165,7 +159,7 @@ func (v *View) pollInput() {
 	}
 	n := v.term.PendingInput()
 	if n > v.lastInput {
-		v.typedLines++
+		v.screen.typedLines++
 	}
 	v.lastInput = n
 }
@@ -174,62 +168,35 @@ func (v *View) pollInput() {
 func (v *View) draw() (last bool) {
 	v.mu.Lock()
 	last = v.closed
-	v.frame.over = last
+	v.state.Over = last
 	columns, rows := v.term.Size()
 	var lines []string
-	if !last || v.frame.steps > 0 {
-		lines = v.frame.lines(time.Now(), columns, v.term.Unicode, v.s)
+	if !last || v.state.steps > 0 {
+		lines = v.state.lines(time.Now(), options{width: columns, height: inlineHeight(rows), unicode: v.term.Unicode, s: v.s, hint: v.hint()})
 	}
 	above := v.takePending(last)
 	v.mu.Unlock()
-	if rows > 0 && len(lines) > rows-1 { // the last row is the cursor's
-		lines = lines[:max(1, rows-1)]
-	}
 
 	v.pollInput()
-	body := strings.Join(lines, "\n")
-	if body == v.shown && above == "" && v.typedLines == 0 && !last {
-		return last
-	}
-	v.shown = body
-	var b strings.Builder
-	b.WriteString("\x1b[?2026h") // synchronized update, where supported
-	v.erase(&b, columns, rows)
-	if b.WriteString(above); above != "" {
-		v.hidden = 0 // new text is between
-	}
-	for _, l := range lines {
-		b.WriteString(l + "\r\n")
-		v.drawn = append(v.drawn, displayWidth(l))
-	}
-	b.WriteString("\x1b[?2026l")
-	if _, err := io.WriteString(v.out, b.String()); err != nil {
+	if err := v.screen.draw(lines, above, columns, rows, last); err != nil {
 		v.mu.Lock()
-		v.err = fmt.Errorf("monitor: %w", err)
+		v.err = fmt.Errorf("view: %w", err)
 		v.mu.Unlock()
 	}
 	return last
 }
 
-// erase clears the lines of the last drawing, from the cursor's line up, and leaves the cursor on the
-// first. A terminal that shrinks scrolls rows off its top, and many restore them when it grows; on one
-// that does not, the view starts at the first row, where the cursor stops.
-func (v *View) erase(b *strings.Builder, columns, height int) {
-	rows := v.typedLines
-	for _, n := range v.drawn {
-		rows += max(1, (n+columns-1)/columns) // a narrower terminal wraps them
+// hint is the last line of the view during a run. v.mu is held.
+func (v *View) hint() string {
+	if v.state.Over {
+		return ""
 	}
-	switch grown := height - v.rows; {
-	case height > 0 && rows > height-1:
-		v.hidden += rows - (height - 1)
-		rows = height - 1
-	case v.rows > 0 && grown > 0:
-		back := min(v.hidden, grown)
-		v.hidden -= back
-		rows += back
-	}
-	b.WriteString("\r\x1b[K" + strings.Repeat("\x1b[A\x1b[K", rows))
-	v.drawn, v.typedLines, v.rows = v.drawn[:0], 0, height
+	return stopHint
+}
+
+// inlineHeight returns the lines of a view on a terminal of rows: half of a high one, so that notes above stay visible.
+func inlineHeight(rows int) int {
+	return max(min(rows-1, 12), rows/2)
 }
 
 // takePending removes pending whole lines, or everything if all is true. v.mu is held.
@@ -257,20 +224,4 @@ func (v *View) takePending(all bool) string {
 		b.WriteString(monitor.EscapeControl(l[strings.LastIndexByte(l, '\r')+1:]) + "\r\n")
 	}
 	return b.String()
-}
-
-// displayWidth counts the runes of a line outside of escape sequences.
-func displayWidth(s string) int {
-	n, escape := 0, false
-	for _, c := range s {
-		switch {
-		case c == '\x1b':
-			escape = true
-		case escape:
-			escape = c != 'm'
-		default:
-			n++
-		}
-	}
-	return n
 }

@@ -16,9 +16,9 @@ import (
 	"trireme/monitor"
 )
 
-// screen emulates a terminal with text, CR, LF, cursor up and erase to end of line. It panics on larger
+// terminal emulates a terminal with text, CR, LF, cursor up and erase to end of line. It panics on larger
 // erasures.
-type screen struct {
+type terminal struct {
 	mu    sync.Mutex
 	rows  [][]rune
 	y, x  int
@@ -27,7 +27,7 @@ type screen struct {
 	stuck chan struct{} // not nil: writes wait for it
 }
 
-func (s *screen) Write(p []byte) (int, error) {
+func (s *terminal) Write(p []byte) (int, error) {
 	if s.stuck != nil {
 		<-s.stuck
 	}
@@ -83,7 +83,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *screen) String() string {
+func (s *terminal) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -93,7 +93,7 @@ func (s *screen) String() string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
-func (s *screen) waitFor(t *testing.T, text string) {
+func (s *terminal) waitFor(t *testing.T, text string) {
 	t.Helper()
 	for range 300 {
 		if strings.Contains(s.String(), text) {
@@ -109,19 +109,27 @@ func fixed(columns, rows int) func() (int, int) { return func() (int, int) { ret
 
 func TestFrame(t *testing.T) {
 	now := time.Unix(1000, 0)
-	f := frame{began: now.Add(-3 * time.Second)}
-	if got := strings.Join(f.lines(now, 80, true, styles{}), "|"); got != "starting  3s|Ctrl-C saves and stops" {
+	f := NewState()
+	f.began = now.Add(-3 * time.Second)
+	lines := func(now time.Time, width int, unicode bool, s styles) []string {
+		hint := stopHint
+		if f.Over {
+			hint = ""
+		}
+		return f.lines(now, options{width: width, unicode: unicode, s: s, hint: hint})
+	}
+	if got := strings.Join(lines(now, 80, true, styles{}), "|"); got != "starting  3s|Ctrl-C saves and stops" {
 		t.Error(got)
 	}
 	r := sample(1240)
 	r.Time = now
 	r.Memory, r.MemoryPeak = nil, map[string]int64{"parameters": 3 << 30, "optimizer": 6 << 30, "logits": 0}
-	f.last, f.steps, f.eta = r, 3, 43*time.Minute
+	f.last, f.steps, f.left = r, 3, 43*time.Minute
 	for i := range 20 {
-		f.loss.add(float64(20 - i))
+		f.curves["loss"].add(float64(20 - i))
 	}
-	f.loss.add(math.NaN())
-	f.evals = &monitor.Evaluation{Step: 1200, Loss: 2}
+	f.curves["loss"].add(math.NaN())
+	f.eval = &monitor.Evaluation{Step: 1200, Loss: 2}
 	for _, c := range []struct {
 		width   int
 		unicode bool
@@ -152,47 +160,30 @@ memory 61.4GiB …
 eval   2.0000 …
 Ctrl-C saves and …`},
 	} {
-		if got := strings.Join(f.lines(now, c.width, c.unicode, styles{}), "\n"); got != c.want {
+		if got := strings.Join(lines(now, c.width, c.unicode, styles{}), "\n"); got != c.want {
 			t.Errorf("%d columns:\n%s\n%s", c.width, got, c.want)
 		}
 	}
-	if got := f.lines(now.Add(8*time.Second), 81, false, colors)[0]; !strings.Contains(got, "\x1b[33msince last step 8s\x1b[0m") || strings.ContainsRune(got, '━') {
+	if got := lines(now.Add(8*time.Second), 81, false, colors)[0]; !strings.Contains(got, "\x1b[33msince last step 8s\x1b[0m") || strings.ContainsRune(got, '━') {
 		t.Errorf("%q", got)
 	}
-	f.over = true
-	if got := f.lines(now, 81, true, styles{}); strings.Contains(strings.Join(got, "\n"), stopHint) {
+	f.Over = true
+	if got := lines(now, 81, true, styles{}); strings.Contains(strings.Join(got, "\n"), stopHint) {
 		t.Errorf("a run that is over cannot be stopped: %q", got)
 	}
 }
 
 // Label throughput is shown if it differs from tokens.
 func TestFrameOfLabels(t *testing.T) {
-	f := frame{last: monitor.Record{Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1}, steps: 1}
-	if got := f.lines(time.Now(), 120, true, styles{})[2]; got != "speed  400 tok/s  labels 100/s  samples 8.00/s  step 500 ms  mfu n/a  data 0.0%" {
+	f := NewState()
+	f.Record(monitor.Record{Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1})
+	if got := f.lines(time.Now(), options{width: 120, unicode: true})[2]; got != "speed  400 tok/s  labels 100/s  samples 8.00/s  step 500 ms  mfu n/a  data 0.0%" {
 		t.Error(got)
 	}
 }
 
-func TestFrameFitsAnyWidth(t *testing.T) {
-	f := frame{last: sample(1240), steps: 1, evals: &monitor.Evaluation{Loss: math.Inf(1)}}
-	f.last.Loss, f.last.GradNorm, f.last.StepSeconds = math.NaN(), math.Inf(1), math.NaN()
-	for i := range 3000 {
-		f.loss.add(float64(i % 7))
-		if len(f.loss.points) >= maxPoints {
-			t.Fatal("the curve grows")
-		}
-	}
-	for w := 1; w < 200; w++ {
-		for _, l := range f.lines(time.Now(), w, w%2 == 0, colors) {
-			if displayWidth(l) >= w {
-				t.Fatalf("width %d: %q", w, l)
-			}
-		}
-	}
-}
-
 func TestView(t *testing.T) {
-	s := &screen{}
+	s := &terminal{}
 	v := NewView(s, Terminal{Color: true, Unicode: true, Size: fixed(100, 0)})
 	s.waitFor(t, "starting")
 	v.Note("train: 12 rows")
@@ -222,7 +213,7 @@ func TestView(t *testing.T) {
 // On a small terminal a view erases line by line and never exceeds the screen, so no frame enters the
 // history.
 func TestViewLeavesNoHistory(t *testing.T) {
-	s := &screen{}
+	s := &terminal{}
 	v := NewView(s, Terminal{Size: fixed(30, 4)})
 	for i := int64(1); i <= 4; i++ {
 		r := sample(i)
@@ -244,7 +235,7 @@ func TestViewLeavesNoHistory(t *testing.T) {
 // A typed line moves the cursor down; the view redraws over it.
 func TestViewWhereLinesAreTyped(t *testing.T) {
 	var typed atomic.Int64
-	s := &screen{}
+	s := &terminal{}
 	v := NewView(s, Terminal{Size: fixed(60, 24), PendingInput: func() int { return int(typed.Load()) }})
 	r := sample(1)
 	for range 3 {
@@ -265,7 +256,7 @@ func TestViewWhereLinesAreTyped(t *testing.T) {
 
 // A terminal that shrinks and grows shows the view once.
 func TestViewOnATerminalThatIsMadeLower(t *testing.T) {
-	s := &screen{low: 24}
+	s := &terminal{low: 24}
 	v := NewView(s, Terminal{Size: func() (int, int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -289,7 +280,7 @@ func TestViewOnATerminalThatIsMadeLower(t *testing.T) {
 
 // The epoch's mean loss is a line above the view.
 func TestViewOfEpochs(t *testing.T) {
-	s := &screen{}
+	s := &terminal{}
 	v := NewView(s, Terminal{Size: fixed(80, 24)})
 	r, mean := sample(7), 1.5
 	r.Epoch, r.EpochLoss = 2, &mean
@@ -302,7 +293,7 @@ func TestViewOfEpochs(t *testing.T) {
 
 // A stalled terminal blocks no caller.
 func TestViewIsNotHeldUp(t *testing.T) {
-	s := &screen{stuck: make(chan struct{})}
+	s := &terminal{stuck: make(chan struct{})}
 	v := NewView(s, Terminal{Size: fixed(80, 24)})
 	began := time.Now()
 	for i := int64(1); i <= 1000; i++ {
@@ -376,8 +367,9 @@ func TestDeviceRow(t *testing.T) {
 		Name: "NVIDIA H200", Count: 2, Utilization: 0.9, MemoryUsed: 5 << 30, MemoryTotal: 140 << 30, Power: 1225, PowerLimit: 1400, Temperature: 62, SMClock: 1979,
 		Throttled: []string{"power cap"}, Error: "GPU 1 reported XID 48",
 	}
-	f := frame{last: r, steps: 1}
-	lines := strings.Join(f.lines(time.Now(), 200, true, styles{}), "\n")
+	f := NewState()
+	f.Record(r)
+	lines := strings.Join(f.lines(time.Now(), options{width: 200, unicode: true}), "\n")
 	const want = "device 90%  2 x NVIDIA H200  memory 5.0GiB of 140.0GiB  power 1225 W of 1400 W  temperature 62 C  clock 1979 MHz  throttled: power cap  GPU 1 reported XID 48"
 	if !strings.Contains(lines, want) {
 		t.Errorf("the view has\n%s\nwant %s", lines, want)
