@@ -46,6 +46,7 @@ type trainFlags struct {
 
 	epochs, maxSteps, learningRate, seed string // unparsed
 
+	detach       bool
 	dryRun       bool
 	json         bool
 	runConfig    []conf.Source // the configuration of an evaluated run, instead of a file; nil: none
@@ -66,6 +67,8 @@ Precedence: flag, --set, environment (TRIREME_TRAINING_MAX_STEPS=20), file, defa
 for examples.
 
 Ctrl-C stops the run after the current step and saves a checkpoint; --resume continues from it.
+--detach starts the run in the background: it survives the end of the terminal, and "trireme watch"
+shows it.
 With --nnodes this command on each machine starts the ranks of one job, as "trireme launch" does.
 Started by srun, mpirun or torchrun (RANK, WORLD_SIZE), train runs as one rank of that job.
 
@@ -85,6 +88,7 @@ starts if possible.`,
 	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per GPU with --device cuda, else per NUMA node (default: from --config, or 1; built-in recipe: 2)")
 	f.secret.add(p)
 	f.hosts.addHostFlags(p)
+	p.BoolVar(&f.detach, "detach", false, "run in the background, without this terminal; \"trireme watch DIR\" shows the run")
 	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print the memory that the run needs, and stop")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
@@ -101,6 +105,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	if f.detach {
+		return f.startDetached(c, env)
+	}
 	stopOf(c.Context()).Graceful() // until the process exits
 	c.SetOut(ignorePipeErrors(c.OutOrStdout()))
 	c.SetErr(ignorePipeErrors(c.ErrOrStderr()))
@@ -109,6 +116,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	}
 	if f.hosts.launches(c, env) {
 		if !f.dryRun {
+			if err := detach(f.outputDir); err != nil {
+				return err
+			}
 			return f.hosts.runCommand(c, f.nproc, f.secret, f.logDir())
 		}
 		if env, err = f.hosts.world(c, f.nproc, f.secret); err != nil {
@@ -224,7 +234,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if line := host.WithoutEffect(os.Environ(), string(j.cfg.Device.Name), env.Launched); line != "" {
 		fmt.Fprintln(stderr, line)
 	}
-	err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
+	if err = detach(j.cfg.OutputDir); err == nil {
+		err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
+	}
 	if noted := card.close(codeOf(err)); err == nil {
 		err = noted
 	}

@@ -78,9 +78,7 @@ func (j *job) tryModel(dir string) string {
 			chats = tok.ChatTemplate() != ""
 		}
 	}
-	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
-		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
-	}
+	dir = quoted(dir)
 	if j.recipe != nil {
 		return "trireme generate --model " + dir + ` --prompt "func (s *"`
 	}

@@ -6,7 +6,7 @@ import (
 	"trireme/monitor"
 )
 
-// pane is what a frame shows below the progress.
+// pane is the part of a frame below the progress.
 type pane int
 
 const (
@@ -22,7 +22,7 @@ func (p pane) String() string { return [...]string{"overview", "chart", "time", 
 
 // options are how a frame is drawn.
 type options struct {
-	width, height int // of the terminal and of the frame; height 0: as many lines as needed
+	width, height int // of the terminal and of the frame; height 0: unlimited
 	unicode       bool
 	s             styles
 	hint          string // the last line during a run
@@ -107,7 +107,7 @@ const (
 	ranksBlock = 5
 )
 
-// overview shows everything, in as many lines as there are.
+// overview shows all blocks that fit.
 func (f *frame) overview() (rows []row) {
 	blocks := make([]block, 14) // from top to bottom
 	one := func(i, drop int, r row) { blocks[i] = block{[]row{r}, drop} }

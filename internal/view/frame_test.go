@@ -19,7 +19,7 @@ var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func pointer(v float64) *float64 { return &v }
 
-// busyRun is a state with every field, of four ranks, the third of which is slow.
+// busyRun is a state with every field, of four ranks. Rank 2 is slow.
 func busyRun() *State {
 	s := NewState()
 	s.began = now.Add(-time.Hour)

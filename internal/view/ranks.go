@@ -59,7 +59,7 @@ func at(values []float64, i int) float64 {
 	return 0
 }
 
-// rankLine shows a rank's own time as a bar, the rest of which is waits for others.
+// rankLine shows a rank's own time as a bar. The rest is waits for others.
 func (f *frame) rankLine(t *monitor.Ranks, i int, most float64) (out row) {
 	s := f.o.s
 	slowest := i == f.last.SlowRank && f.last.Skew > 0

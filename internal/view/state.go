@@ -20,7 +20,7 @@ type Checkpoint struct {
 	Time time.Time
 }
 
-// State is what a frame shows of a run. It is not safe for concurrent use.
+// State has the facts of a run that frames show. It is not safe for concurrent use.
 type State struct {
 	Run      Run
 	Saved    *Checkpoint // the last; nil: none

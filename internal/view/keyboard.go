@@ -1,0 +1,170 @@
+package view
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Keyboard reads single keys from a terminal: without echo, and without waiting for the end of a line. Ctrl-C and
+// Ctrl-Z stay signals.
+//
+// The settings of the terminal survive a killed process: a second process, the guard, receives them beforehand and
+// restores them when the pipe to it closes (GuardTerminal). In the background a Keyboard changes and reads nothing.
+type Keyboard struct {
+	fd    int
+	guard io.Writer // receives a guarded as a JSON line before each change
+
+	mu          sync.Mutex
+	changed     bool // the terminal has ours
+	paused      bool
+	saved, ours *unix.Termios // of the last change
+}
+
+// guarded is the message to a guard: the settings to restore if the terminal has the settings Ours.
+type guarded struct {
+	Saved, Ours *unix.Termios // both nil: nothing to restore
+}
+
+// NewKeyboard returns the keyboard of terminal f. guard is the pipe to a process that runs GuardTerminal.
+func NewKeyboard(f *os.File, guard io.Writer) *Keyboard {
+	return &Keyboard{fd: int(f.Fd()), guard: guard}
+}
+
+// foreground reports whether this process may read from the terminal.
+func foreground(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// ready changes the settings, if the process is in the foreground and they are not changed.
+func (k *Keyboard) ready() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.paused || !foreground(k.fd) {
+		return false
+	}
+	if k.changed {
+		return true
+	}
+	saved, err := unix.IoctlGetTermios(k.fd, getTermios)
+	if err != nil {
+		return false
+	}
+	if k.ours != nil && *saved == *k.ours { // this process was stopped without notice, and nothing restored them
+		saved = k.saved
+	}
+	ours := *saved
+	ours.Lflag &^= unix.ICANON | unix.ECHO
+	ours.Cc[unix.VMIN], ours.Cc[unix.VTIME] = 1, 0 // a shell that reads before they are restored waits for a key
+	if err := k.tell(guarded{saved, &ours}); err != nil {
+		return false // without a guard the settings stay
+	}
+	if err := unix.IoctlSetTermios(k.fd, setTermios, &ours); err != nil {
+		return false
+	}
+	k.changed, k.saved, k.ours = true, saved, &ours
+	return true
+}
+
+func (k *Keyboard) tell(g guarded) error {
+	b, err := json.Marshal(g)
+	if err == nil {
+		_, err = k.guard.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// Restore restores the settings of the terminal, until Resume.
+func (k *Keyboard) Restore() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.paused = true
+	if !k.changed {
+		return nil
+	}
+	k.changed = false
+	var err error
+	if foreground(k.fd) { // else the shell has restored them, and a change would stop this process
+		err = unix.IoctlSetTermios(k.fd, setTermios, k.saved)
+	}
+	if told := k.tell(guarded{}); err == nil {
+		err = told
+	}
+	return err
+}
+
+// Resume undoes Restore, or a stop of this process in which another one may have changed the settings.
+func (k *Keyboard) Resume() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changed, k.paused = false, false
+}
+
+// keyWait is the time after which read returns without keys.
+const keyWait = 100 * time.Millisecond
+
+// read returns the keys typed within keyWait. An error means that the terminal is gone.
+func (k *Keyboard) read() ([]key, error) {
+	if !k.ready() {
+		time.Sleep(keyWait)
+		return nil, nil
+	}
+	polled := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(polled, int(keyWait/time.Millisecond))
+	if n == 0 || err == unix.EINTR || err == nil && !foreground(k.fd) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 64)
+	switch n, err = unix.Read(k.fd, b); {
+	case err == unix.EINTR || err == unix.EAGAIN:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case n == 0:
+		return nil, io.EOF
+	}
+	return parseKeys(b[:n]), nil
+}
+
+// guardTime is how long a guard waits for the terminal to have the watcher's settings again: a shell may set its
+// own first, and restore those that it found.
+const guardTime = 2 * time.Second
+
+// GuardTerminal restores the settings of a terminal when the process that writes to r has ended without doing so.
+// If another process has set others since, they stay. It runs in its own process group, so that signals of the
+// terminal and to the job do not end it.
+func GuardTerminal(tty *os.File, r io.Reader) error {
+	signal.Ignore(syscall.SIGTTOU, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP)
+	fd := int(tty.Fd())
+	var last guarded
+	for d := json.NewDecoder(r); ; {
+		var g guarded
+		if err := d.Decode(&g); err != nil {
+			break // the other process has ended
+		}
+		last = g
+	}
+	if last.Saved == nil || last.Ours == nil {
+		return nil
+	}
+	for began := time.Now(); time.Since(began) < guardTime; time.Sleep(20 * time.Millisecond) {
+		now, err := unix.IoctlGetTermios(fd, getTermios)
+		if err != nil {
+			return nil // the terminal is gone
+		}
+		if *now == *last.Ours {
+			return unix.IoctlSetTermios(fd, setTermios, last.Saved)
+		}
+	}
+	return nil
+}

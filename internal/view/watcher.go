@@ -1,0 +1,225 @@
+package view
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Watcher shows a run that another process trains, on a whole terminal, until the user quits. It never changes the
+// run.
+type Watcher struct {
+	// Keys is the keyboard; nil: no keys, and Run returns when the run is over.
+	Keys *Keyboard
+
+	term    Terminal
+	screen  screen
+	state   *State
+	o       options
+	updates chan func(*State)
+	done    chan struct{} // closed when Run returns
+}
+
+// NewWatcher returns a Watcher that draws on out, the terminal t.
+func NewWatcher(out io.Writer, t Terminal, keys *Keyboard) *Watcher {
+	w := &Watcher{Keys: keys, term: t, screen: screen{out: out}, state: NewState(), updates: make(chan func(*State)), done: make(chan struct{})}
+	w.o = options{unicode: t.Unicode, notes: true, hint: "Ctrl-C quits; the run continues"}
+	if t.Color {
+		w.o.s = colors
+	}
+	if keys != nil {
+		w.o.hint = "q quit  ? keys  tab pane"
+	}
+	return w
+}
+
+// Update changes the state. It may be called from any goroutine; after Run it does nothing.
+func (w *Watcher) Update(f func(*State)) {
+	select {
+	case w.updates <- f:
+	case <-w.done:
+	}
+}
+
+// Run draws until the user quits, ctx is done or the terminal is gone, and restores the terminal's settings.
+func (w *Watcher) Run(ctx context.Context) (err error) {
+	defer close(w.done)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGHUP, syscall.SIGWINCH)
+	defer signal.Stop(signals)
+	var keys chan []key
+	gone := make(chan error, 1)
+	if w.Keys != nil {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		keys = make(chan []key)
+		go func() {
+			defer close(stopped)
+			w.readKeys(keys, gone, stop)
+		}()
+		defer func() {
+			close(stop)
+			<-stopped
+			if restored := w.Keys.Restore(); err == nil {
+				err = restored
+			}
+		}()
+	}
+	clock := time.NewTicker(clockEvery)
+	defer clock.Stop()
+	for {
+		if err := w.draw(); err != nil {
+			return err
+		}
+		if w.Keys == nil && w.state.Over {
+			return nil
+		}
+		// Several changes within drawEvery are drawn together.
+		var soon <-chan time.Time
+		for drawn, again := time.Now(), false; !again; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-gone:
+				return nil
+			case f := <-w.updates:
+				f(w.state)
+				if soon == nil {
+					soon = time.After(drawEvery - min(time.Since(drawn), drawEvery))
+				}
+			case pressed := <-keys:
+				for _, k := range pressed {
+					if w.press(k) {
+						return nil
+					}
+				}
+				again = true
+			case s := <-signals:
+				if again = true; s == syscall.SIGHUP {
+					return nil
+				}
+				w.signal(s)
+			case <-soon:
+				again = true
+			case <-clock.C:
+				again = true
+			}
+		}
+	}
+}
+
+// readKeys sends keys until stop is closed.
+func (w *Watcher) readKeys(keys chan<- []key, gone chan<- error, stop <-chan struct{}) {
+	for {
+		pressed, err := w.Keys.read()
+		if err != nil {
+			gone <- err
+			return
+		}
+		if len(pressed) > 0 {
+			select {
+			case keys <- pressed:
+			case <-stop:
+				return
+			}
+		}
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
+}
+
+// signal handles Ctrl-Z and its end.
+func (w *Watcher) signal(s os.Signal) {
+	switch s {
+	case syscall.SIGTSTP:
+		if w.Keys != nil {
+			w.Keys.Restore()
+		}
+		w.screen.forget()
+		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) // SIGTSTP is caught
+	case syscall.SIGCONT:
+		if w.Keys != nil {
+			w.Keys.Resume()
+		}
+		w.screen.forget()
+	}
+}
+
+// press handles a key and reports whether it quits.
+func (w *Watcher) press(k key) (quit bool) {
+	if w.o.help && k != keyQuit {
+		w.o.help = false
+		return false
+	}
+	switch k {
+	case keyQuit:
+		return true
+	case keyKeys:
+		w.o.help = true
+	case keyTab:
+		w.o.pane, w.o.offset = (w.o.pane+1)%panes, 0
+	case keyBackTab:
+		w.o.pane, w.o.offset = (w.o.pane+panes-1)%panes, 0
+	case keyLeft, keyRight:
+		step := 1
+		if k == keyLeft {
+			step = len(metrics) - 1
+		}
+		if w.o.pane == chartPane {
+			w.o.metric = (w.o.metric + step) % len(metrics)
+		}
+		w.o.pane, w.o.offset = chartPane, 0
+	case keyUp, keyDown:
+		step := 1
+		if (k == keyUp) != (w.o.pane == notesPane) { // notes start at their end
+			step = -1
+		}
+		w.o.offset = min(max(w.o.offset+step, 0), w.state.length(w.o.pane))
+	case keyRedraw:
+		w.screen.shown = ""
+	default:
+		if k >= keyPane && k < keyPane+key(panes) {
+			w.o.pane, w.o.offset = pane(k-keyPane), 0
+		}
+	}
+	return false
+}
+
+// length bounds the offset of a pane.
+func (s *State) length(p pane) int {
+	switch {
+	case p == notesPane:
+		return 10 * len(s.notes)
+	case p == ranksPane && s.last.Ranks != nil:
+		return len(s.last.Ranks.Own)
+	}
+	return 100
+}
+
+func (w *Watcher) draw() error {
+	if w.Keys != nil && !foreground(w.Keys.fd) {
+		return nil // the terminal is the shell's
+	}
+	columns, rows := w.term.Size()
+	w.o.width, w.o.height = columns, max(rows-1, 0)
+	return w.screen.draw(w.state.lines(time.Now(), w.o), "", columns, rows, false)
+}
+
+// Frame returns one frame as text, for a terminal of columns and rows.
+func (s *State) Frame(t Terminal) string {
+	o := options{unicode: t.Unicode, notes: true}
+	o.width, o.height = t.Size()
+	if t.Color {
+		o.s = colors
+	}
+	var b []byte
+	for _, line := range s.lines(time.Now(), o) {
+		b = append(append(b, line...), '\n')
+	}
+	return string(b)
+}
