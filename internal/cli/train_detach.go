@@ -23,7 +23,7 @@ import (
 // detachVar is the descriptor of a detached run's pipe to the command that started it.
 const detachVar = "TRIREME_DETACH_FD"
 
-// detachReport is what --detach prints with --json, and the message of a detached run that has its directory.
+// detachReport is the output of --detach with --json, and the message of a detached run that has its directory.
 type detachReport struct {
 	Schema    string `json:"schema"`
 	OutputDir string `json:"output_dir"`
@@ -103,7 +103,9 @@ func ended(err, read error) error {
 
 // quoted returns a path as a shell reads it.
 func quoted(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return !slices.Contains([]rune("/._-+=:@%,"), r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }) {
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !slices.Contains([]rune("/._-+=:@%,"), r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
 	return path

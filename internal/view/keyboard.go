@@ -63,7 +63,7 @@ func (k *Keyboard) ready() bool {
 	ours := *saved
 	ours.Lflag &^= unix.ICANON | unix.ECHO
 	ours.Cc[unix.VMIN], ours.Cc[unix.VTIME] = 1, 0 // a shell that reads before they are restored waits for a key
-	if err := k.tell(guarded{saved, &ours}); err != nil {
+	if err := k.send(guarded{saved, &ours}); err != nil {
 		return false // without a guard the settings stay
 	}
 	if err := unix.IoctlSetTermios(k.fd, setTermios, &ours); err != nil {
@@ -73,7 +73,7 @@ func (k *Keyboard) ready() bool {
 	return true
 }
 
-func (k *Keyboard) tell(g guarded) error {
+func (k *Keyboard) send(g guarded) error {
 	b, err := json.Marshal(g)
 	if err == nil {
 		_, err = k.guard.Write(append(b, '\n'))
@@ -94,8 +94,8 @@ func (k *Keyboard) Restore() error {
 	if foreground(k.fd) { // else the shell has restored them, and a change would stop this process
 		err = unix.IoctlSetTermios(k.fd, setTermios, k.saved)
 	}
-	if told := k.tell(guarded{}); err == nil {
-		err = told
+	if sent := k.send(guarded{}); err == nil {
+		err = sent
 	}
 	return err
 }
