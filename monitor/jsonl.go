@@ -1,17 +1,12 @@
 package monitor
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
-
-	"trireme/internal/durable"
+	"sync"
+	"sync/atomic"
 )
 
 // JSONL writes one JSON record per line: metrics.jsonl, a stable format for other programs. Each line
@@ -21,6 +16,12 @@ type JSONL struct {
 	f    *os.File // nil if the caller owns the writer
 	buf  []byte
 	torn bool // the last write was partial
+
+	size, limit int64  // of the file; limit 0: it is never full
+	full        func() // called after a file is full
+	stuck       bool   // a rotation failed: the file grows beyond the limit
+	closing     sync.WaitGroup
+	late        atomic.Pointer[error] // of closing a full file
 }
 
 var _ Sink = (*JSONL)(nil)
@@ -29,23 +30,69 @@ var _ Sink = (*JSONL)(nil)
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
 // OpenJSONL opens the file to append records after step resumed. It first removes the lines of later
-// steps, atomically. If resumed is 0, it renames an existing file to metrics.1.jsonl and so on.
+// steps from all parts, atomically. If resumed is 0, it renames existing records to metrics.1.jsonl and so on.
 func OpenJSONL(path string, resumed int64) (*JSONL, error) {
 	var err error
 	// Rename anything but a regular file: a pipe would block the run.
-	if st, missing := os.Stat(path); missing == nil && resumed > 0 && st.Mode().IsRegular() {
+	if st, missing := os.Stat(path); resumed > 0 && (missing != nil || st.Mode().IsRegular()) {
 		err = truncate(path, resumed)
 	} else {
-		err = rotate(path)
+		err = moveAside(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
 	}
+	j := &JSONL{}
+	if err := j.open(path); err != nil {
+		return nil, fmt.Errorf("monitor: %w", err)
+	}
+	return j, nil
+}
+
+// open opens the newest file to append to it.
+func (j *JSONL) open(path string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("monitor: %w", err)
+		return err
 	}
-	return &JSONL{w: f, f: f}, nil
+	st, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	j.w, j.f, j.size = f, f, st.Size()
+	return nil
+}
+
+// Rotate limits the size of a file in bytes. A record that would exceed it begins a new file: the full one is
+// renamed to metrics-000001.jsonl and so on. full, if not nil, is called then and must not wait. The caller opened
+// j with OpenJSONL.
+func (j *JSONL) Rotate(limit int64, full func()) { j.limit, j.full = limit, full }
+
+// rotate renames the full file and opens a new one. If it fails, records go to the full file. The full file is synced in the
+// background.
+func (j *JSONL) rotate() error {
+	path := j.f.Name()
+	parts, err := Parts(path)
+	if err != nil {
+		return err
+	}
+	old := j.f
+	to := partPath(path, parts[len(parts)-1].Number)
+	if err := os.Rename(path, to); err != nil {
+		return fmt.Errorf("monitor: %w", err)
+	}
+	if err := j.open(path); err != nil {
+		return fmt.Errorf("monitor: %w", errors.Join(err, os.Rename(to, path)))
+	}
+	j.closing.Go(func() {
+		if err := errors.Join(old.Sync(), old.Close()); err != nil {
+			j.late.Store(&err)
+		}
+	})
+	if j.full != nil {
+		j.full()
+	}
+	return nil
 }
 
 // Record writes one line.
@@ -66,12 +113,18 @@ func (j *JSONL) start() []byte {
 
 func (j *JSONL) write(line []byte) error {
 	j.buf = append(line, '\n')
+	var stuck error
+	if j.limit > 0 && !j.stuck && !j.torn && j.size > 0 && j.size+int64(len(j.buf)) > j.limit {
+		stuck = j.rotate()
+		j.stuck = stuck != nil
+	}
 	n, err := j.w.Write(j.buf)
+	j.size += int64(n)
 	j.torn = err != nil && (j.torn || n > 0)
 	if err != nil {
 		return fmt.Errorf("monitor: metrics: %w", err)
 	}
-	return nil
+	return stuck
 }
 
 // Close syncs the file to disk.
@@ -79,56 +132,13 @@ func (j *JSONL) Close() error {
 	if j.f == nil {
 		return nil
 	}
+	j.closing.Wait()
 	err := errors.Join(j.f.Sync(), j.f.Close())
+	if late := j.late.Load(); late != nil {
+		err = errors.Join(*late, err)
+	}
 	if err != nil {
 		return fmt.Errorf("monitor: %w", err)
 	}
 	return nil
-}
-
-// truncate removes the lines of steps after last, and invalid lines.
-func truncate(path string, last int64) error {
-	old, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer old.Close()
-	return durable.Replace(path, 0o644, func(tmp *os.File) error {
-		w, r := bufio.NewWriter(tmp), bufio.NewReader(old)
-		for {
-			line, err := r.ReadBytes('\n')
-			if err == io.EOF {
-				return w.Flush() // drop a torn line
-			}
-			if err != nil {
-				return err
-			}
-			rec, eval, err := Parse(bytes.TrimSpace(line))
-			if err != nil || rec != nil && rec.Step > last || eval != nil && eval.Step > last {
-				continue
-			}
-			w.Write(line)
-		}
-	})
-}
-
-func rotate(path string) error {
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && st.Mode().IsRegular() && st.Size() == 0:
-		return nil
-	case err != nil:
-		return err
-	}
-	ext := filepath.Ext(path)
-	for n := 1; ; n++ {
-		name := fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), n, ext)
-		_, err := os.Lstat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return os.Rename(path, name)
-		case err != nil:
-			return err
-		}
-	}
 }

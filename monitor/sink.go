@@ -60,6 +60,12 @@ func (m *multi) Histograms(h Histograms) error {
 	return nil
 }
 
+// Event passes an event to each sink, as Emit does.
+func (m *multi) Event(e Event) error {
+	m.each(func(s Sink) error { return Emit(s, e) })
+	return nil
+}
+
 func (m *multi) Close() error {
 	var errs []error
 	for _, s := range m.sinks {
@@ -77,6 +83,9 @@ type every struct {
 	n     int64
 	began bool
 }
+
+// Event passes an event to the sink, as Emit does.
+func (e *every) Event(v Event) error { return Emit(e.Sink, v) }
 
 func (e *every) Record(r Record) error {
 	if e.began && r.Step%e.n != 0 && r.Step != r.MaxSteps && r.EpochLoss == nil && r.Finite() && !r.Skipped {

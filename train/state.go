@@ -36,7 +36,10 @@ func (r *Run) Save(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes))); err != nil {
+	if err := monitor.Emit(r.sink, monitor.Event{
+		Step: r.state.Step, Kind: monitor.EventCheckpoint, Path: saved.Path, Bytes: saved.Bytes,
+		Text: fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes)),
+	}); err != nil {
 		return err
 	}
 	return r.barrier(ctx) // rank 0 has deleted old ones

@@ -1,6 +1,9 @@
 package cli
 
-import "trireme/rendezvous"
+import (
+	"trireme/internal/rundir"
+	"trireme/rendezvous"
+)
 
 // restart is a job's start as its launcher counts them. Later starts of a job continue its run.
 type restart struct {
@@ -29,7 +32,7 @@ func (j *job) continues() bool { return j.cfg.Resume == "auto" || j.restart.coun
 
 // find returns dir if it has the run of this job, else none: the first start ended before it had a directory.
 func (r restart) find(dir string) string {
-	if c, err := readCard(dir); dir != "" && err == nil && r.job != "" && c.Job == r.job {
+	if c, err := rundir.ReadCard(dir); dir != "" && err == nil && r.job != "" && c.Job == r.job {
 		return dir
 	}
 	return ""

@@ -12,31 +12,10 @@ import (
 	"trireme/internal/rundir"
 )
 
-// card is run.json: a run and its starts.
+// card is run.json of this run.
 type card struct {
 	path string
-
-	Schema     string `json:"schema"`
-	ID         string `json:"id"`
-	Name       string `json:"name"`
-	start             // the latest start
-	Parameters int64  `json:"parameters"`
-	// Earlier are the starts before --resume auto, in order.
-	Earlier []start `json:"earlier_starts,omitempty"`
-}
-
-// start is one start of a run. A nil Ended means that it still runs or was killed.
-type start struct {
-	Version  string     `json:"version"`
-	Command  []string   `json:"command"`
-	Started  time.Time  `json:"started"`
-	Ended    *time.Time `json:"ended,omitempty"`
-	Exit     *int       `json:"exit,omitempty"`
-	World    int        `json:"world"`
-	Strategy string     `json:"strategy"`
-	Device   string     `json:"device"`
-	Steps    int        `json:"steps"`
-	Job      string     `json:"job,omitempty"` // the launcher's id of the job
+	rundir.Card
 }
 
 // openCard writes run.json and, for a new run, the configuration. It removes temporary files of a
@@ -55,15 +34,15 @@ func (j *job) openCard(ranks int) (*card, error) {
 			return nil, err
 		}
 	}
-	c := &card{
-		path: filepath.Join(dir, rundir.Identity), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
-		start: start{
+	c := &card{filepath.Join(dir, rundir.Identity), rundir.Card{
+		Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
+		Start: rundir.Start{
 			Version: readVersion().Version, Command: os.Args, Started: time.Now().UTC(),
 			World: ranks, Strategy: j.summary.Strategy, Device: string(j.cfg.Device.Name), Steps: j.summary.Steps, Job: j.restart.job,
 		},
-	}
-	if before, err := readCard(dir); err == nil && (before.ID == c.ID || before.ID == "") && !before.Started.IsZero() {
-		c.Earlier = append(before.Earlier, before.start)
+	}}
+	if before, err := rundir.ReadCard(dir); err == nil && (before.ID == c.ID || before.ID == "") && !before.Started.IsZero() {
+		c.Earlier = append(before.Earlier, before.Start)
 	}
 	return c, c.write()
 }
@@ -99,7 +78,7 @@ func (c *card) close(exit int) error {
 }
 
 func (c *card) write() error {
-	b, err := json.MarshalIndent(c, "", "  ")
+	b, err := json.MarshalIndent(c.Card, "", "  ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", rundir.Identity, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,7 +118,7 @@ func occupiedError(dir, holds, elsewhere string) error {
 
 // describeRun describes the run in a directory.
 func describeRun(dir string) string {
-	c, err := readCard(dir)
+	c, err := rundir.ReadCard(dir)
 	if err != nil || c.ID == "" {
 		return "it has " + rundir.ExistingRun(dir)
 	}
@@ -135,7 +134,7 @@ func (j *job) identity(dir string) (string, error) {
 	if !j.continues() {
 		return rundir.NewID(), nil
 	}
-	if c, err := readCard(dir); err == nil && c.ID != "" {
+	if c, err := rundir.ReadCard(dir); err == nil && c.ID != "" {
 		return c.ID, nil
 	}
 	if id := configRunID(filepath.Join(dir, rundir.Config)); id != "" {
@@ -156,21 +155,6 @@ func (j *job) identity(dir string) (string, error) {
 		return runs[0], nil
 	}
 	return rundir.NewID(), nil
-}
-
-func readCard(dir string) (c card, err error) {
-	path := filepath.Join(dir, rundir.Identity)
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
-		return c, fs.ErrNotExist
-	}
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, &c)
-	}
-	if !rundir.ValidID(c.ID) {
-		c.ID = ""
-	}
-	return c, err
 }
 
 // configRunID returns the run ID in the first line of config.yaml, or "".

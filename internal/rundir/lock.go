@@ -111,6 +111,16 @@ func CheckFree(dir string) error {
 	}
 }
 
+// Holder returns the process that holds the lock of a directory. It does not wait.
+func Holder(dir string) (o Owner, held bool) {
+	f, err := flock.Open(filepath.Join(dir, lockName), os.O_RDONLY, 0)
+	if err != nil {
+		return o, false
+	}
+	defer f.Close()
+	return read(f), flock.Locked(f)
+}
+
 func read(f *os.File) (o Owner) {
 	b := make([]byte, 1024)
 	n, _ := f.ReadAt(b, 0)

@@ -7,6 +7,8 @@ const (
 	Source      = "source"      // the original of another program's file, with its extension
 	Metrics     = "metrics.jsonl"
 	TensorBoard = "tb" // TensorBoard's events
+	Events      = "events.jsonl"
+	Index       = "index" // of the records, made by readers
 	Memory      = "memory.json"
 	Checkpoints = "checkpoints"
 	FinalModel  = "final_model"

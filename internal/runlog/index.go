@@ -1,0 +1,408 @@
+package runlog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"trireme/internal/flock"
+	"trireme/internal/rundir"
+	"trireme/monitor"
+)
+
+const (
+	readSize = 1 << 20
+	maxLine  = 16 << 20 // longer lines are skipped
+	// indexRows is the number of rows that are read anew rather than written to the index again.
+	indexRows = 2048
+)
+
+// records are the rows of a run: chunks, then the table that grows.
+type records struct {
+	dir    string
+	names  *names
+	scan   scanner
+	chunks []chunk
+	tail   *table // nil: none begun
+	saved  int    // rows of the tail that are in the index
+
+	f       *os.File // the part that is read; nil: none yet
+	at      position // of the next line
+	seq     int      // of the tail within its part
+	highest int64    // step; -1: none
+	skipped int      // lines that are no records
+	resets  int
+	broken  map[string]bool // files of the index that do not fit
+	totals  []float64       // tokens before each chunk
+	places  []string        // directories of the index, the first that can be written first
+}
+
+func newRecords(dir string) *records {
+	n := newNames()
+	r := &records{dir: dir, names: n, scan: scanner{names: n, evals: map[int]int{}}, highest: -1, broken: map[string]bool{}}
+	r.places = []string{filepath.Join(dir, rundir.Index)}
+	if cache, err := os.UserCacheDir(); err == nil {
+		if abs, err := filepath.Abs(dir); err == nil {
+			name := sha256.Sum256([]byte(abs))
+			r.places = append(r.places, filepath.Join(cache, "trireme", "runs", hex.EncodeToString(name[:12])))
+		}
+	}
+	return r
+}
+
+func (r *records) close() error {
+	var errs []error
+	for _, c := range r.chunks {
+		errs = append(errs, c.close())
+	}
+	if r.f != nil {
+		errs = append(errs, r.f.Close())
+	}
+	r.chunks, r.tail, r.f, r.saved, r.at, r.seq, r.highest, r.totals, r.skipped = nil, nil, nil, 0, position{}, 0, -1, nil, 0
+	return errors.Join(errs...)
+}
+
+// extend reads what the files have beyond the last call. If the run was resumed and its records are
+// shorter or others, it begins again and counts r.resets.
+func (r *records) extend(ctx context.Context, progress func(done, total int64)) error {
+	for {
+		again, err := r.extendOnce(ctx, progress)
+		if !again && !errors.Is(err, errReread) {
+			return err
+		}
+		if err := r.close(); err != nil {
+			return err
+		}
+		r.resets++
+	}
+}
+
+func (r *records) extendOnce(ctx context.Context, progress func(done, total int64)) (replaced bool, err error) {
+	parts, err := monitor.Parts(filepath.Join(r.dir, rundir.Metrics))
+	if err != nil {
+		return false, err
+	}
+	if len(parts) == 0 || parts[len(parts)-1].Number < r.at.part {
+		return r.at.part > 0, nil
+	}
+	total, done := int64(0), int64(0)
+	for _, p := range parts {
+		if st, err := os.Stat(p.Path); err == nil {
+			total += st.Size()
+			if p.Number < r.at.part {
+				done += st.Size()
+			}
+		}
+	}
+	read := func(n int64) {
+		if progress != nil {
+			progress(done+n, total)
+		}
+	}
+	for i, p := range parts {
+		if p.Number < r.at.part {
+			continue
+		}
+		f, err := flock.Open(p.Path, os.O_RDONLY, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil // renamed meanwhile: the next call reads it
+		}
+		if err != nil {
+			return false, err
+		}
+		st, err := f.Stat()
+		if err != nil {
+			return false, errors.Join(err, f.Close())
+		}
+		if p.Number == r.at.part && r.f != nil {
+			before, err := r.f.Stat()
+			if err != nil || !os.SameFile(before, st) || st.Size() < r.at.at {
+				return true, errors.Join(err, f.Close())
+			}
+			if err := f.Close(); err != nil {
+				return false, err
+			}
+		} else {
+			if r.f != nil {
+				if err := r.f.Close(); err != nil {
+					return false, err
+				}
+			}
+			r.f, r.at, r.seq = f, position{p.Number, 0}, 0
+		}
+		if err := r.extendPart(ctx, st.Size(), i < len(parts)-1, read); err != nil {
+			return false, err
+		}
+		done += st.Size()
+		read(0)
+	}
+	return false, nil
+}
+
+// extendPart reads the open part up to size. full says that the part has no lines after these.
+func (r *records) extendPart(ctx context.Context, size int64, full bool, progress func(int64)) error {
+	for r.at.at < size {
+		if r.tail == nil {
+			if c := r.loadFile(r.seq, size); c != nil {
+				r.push(c)
+				r.at.at = c.end
+				r.highest = c.last
+				r.seq++
+				continue
+			}
+			if err := r.thaw(); err != nil {
+				return err
+			}
+		}
+		before := r.at.at
+		if err := r.parse(ctx, size, full, progress); err != nil {
+			return err
+		}
+		if r.tail.n == chunkRows {
+			r.freeze()
+		} else if r.at.at == before { // a torn line, for now
+			break
+		}
+	}
+	if r.tail != nil && (full || r.tail.n-r.saved >= indexRows) {
+		if full {
+			r.freeze()
+		} else if r.tail.n > 0 && r.save(r.tail) == nil {
+			r.saved = r.tail.n
+		}
+	}
+	return nil
+}
+
+// push appends a chunk.
+func (r *records) push(c chunk) {
+	r.totals = append(r.totals, r.total(len(r.chunks)))
+	r.chunks = append(r.chunks, c)
+}
+
+// total returns the tokens before chunk i, up to len(r.chunks).
+func (r *records) total(i int) float64 {
+	if i == 0 {
+		return 0
+	}
+	if b := r.chunks[i-1].top(fixed[colTotal]); b.count > 0 {
+		return r.totals[i-1] + b.last
+	}
+	return r.totals[i-1]
+}
+
+// all returns the chunks, with the tail.
+func (r *records) all() []chunk {
+	if r.tail == nil || r.tail.n == 0 {
+		return r.chunks
+	}
+	return append(r.chunks[:len(r.chunks):len(r.chunks)], r.tail)
+}
+
+// parse appends rows to the tail, until it is full or the part ends.
+func (r *records) parse(ctx context.Context, size int64, full bool, progress func(int64)) error {
+	buf, have, long := make([]byte, min(readSize, max(4096, size-r.at.at+1))), 0, false
+	for r.tail.n < chunkRows {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := r.f.ReadAt(buf[have:], r.at.at+int64(have))
+		have += n
+		used := 0
+		for r.tail.n < chunkRows {
+			k := bytes.IndexByte(buf[used:have], '\n')
+			if k < 0 {
+				break
+			}
+			if !long {
+				r.row(buf[used:used+k], r.at.at+int64(used))
+			}
+			long = false
+			used += k + 1
+		}
+		r.at.at += int64(used)
+		r.tail.end = r.at.at
+		have = copy(buf, buf[used:have])
+		progress(r.at.at)
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case err != nil || n == 0 && used == 0:
+			if full && r.tail.n < chunkRows { // a torn line at the end of a part
+				r.at.at = size
+				r.tail.end = size
+			}
+			return nil
+		case have == len(buf) && have < maxLine:
+			buf = append(buf, make([]byte, len(buf))...)
+		case have == len(buf):
+			r.at.at += int64(have)
+			have, long = 0, true
+		}
+	}
+	return nil
+}
+
+// row appends the row of a line, unless it is no record.
+func (r *records) row(line []byte, offset int64) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	step, err := r.scan.scan(line)
+	if err != nil || step < r.highest {
+		r.skipped++
+		return
+	}
+	r.highest = step
+	r.tail.add(step, offset, r.scan.cells)
+}
+
+// freeze ends the tail: later rows are in another chunk.
+func (r *records) freeze() {
+	t := r.tail
+	r.tail, r.saved = nil, 0
+	if t.n == 0 {
+		return
+	}
+	var c chunk = t // stays in memory if no directory can be written
+	if t.n < indexRows && r.seq == 0 {
+		// too few rows for a file
+	} else if err := r.save(t); err == nil {
+		if s := r.loadFile(r.seq, t.end); s != nil {
+			c = s
+		}
+	}
+	r.push(c)
+	r.seq++
+}
+
+// thaw makes the tail: of the last chunk if that is of this part and not full, else a new one.
+func (r *records) thaw() error {
+	if n := len(r.chunks); n > 0 && r.seq > 0 {
+		c := r.chunks[n-1]
+		part, begin, end := c.span()
+		if part == r.at.part && end == r.at.at && c.rows() < chunkRows {
+			t := newTable(r.names, part, begin)
+			t.end, t.n = end, c.rows()
+			for _, name := range c.metrics() {
+				v, err := c.values(name)
+				if err != nil {
+					return r.damaged(c, err)
+				}
+				if id := r.names.id([]byte(name)); id >= 0 {
+					t.place(id, v)
+				}
+			}
+			if v, _ := t.values(fixed[colTotal]); v != nil {
+				t.tokens = v[len(v)-1]
+			}
+			r.chunks, r.totals = r.chunks[:n-1], r.totals[:n-1]
+			r.seq--
+			r.tail, r.saved = t, t.n
+			return c.close()
+		}
+	}
+	r.tail, r.saved = newTable(r.names, r.at.part, r.at.at), 0
+	return nil
+}
+
+// errReread is the error of a chunk whose file is damaged: its rows are in the records.
+var errReread = errors.New("the index is damaged")
+
+// damaged forgets a chunk whose file is damaged.
+func (r *records) damaged(c chunk, err error) error {
+	if s, ok := c.(*stored); ok && errors.Is(err, errDamaged) {
+		r.broken[s.f.Name()] = true
+		return errReread
+	}
+	return err
+}
+
+func fileName(part, seq int) string { return fmt.Sprintf("%06d-%06d.idx", part, seq) }
+
+// save writes a table to the index.
+func (r *records) save(t *table) error {
+	digest, err := digest(r.f, t.begin, t.end)
+	if err != nil {
+		return err
+	}
+	for i, place := range r.places {
+		if err = os.MkdirAll(place, 0o755); err != nil {
+			continue
+		}
+		path := filepath.Join(place, fileName(t.part, r.seq))
+		if err = t.write(path, digest); err == nil {
+			delete(r.broken, path)
+			r.places[0], r.places[i] = r.places[i], r.places[0]
+			sweep(place)
+			return nil
+		}
+	}
+	return err
+}
+
+// sweep removes files that writers left when they were killed.
+func sweep(place string) {
+	left, _ := filepath.Glob(filepath.Join(place, ".*.tmp*"))
+	for _, path := range left {
+		if st, err := os.Lstat(path); err == nil && time.Since(st.ModTime()) > time.Hour {
+			os.Remove(path) // another reader may be faster
+		}
+	}
+}
+
+// loadFile opens a file of the index, whose rows must begin at the current end of the chunks.
+func (r *records) loadFile(seq int, size int64) *stored {
+	begin := int64(0)
+	if seq > 0 && len(r.chunks) > 0 {
+		_, _, begin = r.chunks[len(r.chunks)-1].span()
+	}
+	highest := int64(-1)
+	if n := len(r.chunks); n > 0 {
+		_, highest = r.chunks[n-1].steps()
+	}
+	for _, place := range r.places {
+		path := filepath.Join(place, fileName(r.at.part, seq))
+		if r.broken[path] {
+			continue
+		}
+		c, err := openStored(path)
+		if err != nil {
+			continue // it is written again
+		}
+		d, err := digest(r.f, c.begin, min(c.end, size))
+		if err == nil && c.part == r.at.part && c.begin == begin && c.end <= size && c.first >= highest && c.digest == d {
+			return c
+		}
+		c.f.Close()
+	}
+	return nil
+}
+
+// digest summarizes bytes of the records by samples of them: each line has its time, so files that differ in
+// any line do so at their ends.
+func digest(f io.ReaderAt, begin, end int64) (uint64, error) {
+	const spots, length = 8, 512
+	h := fnv.New64a()
+	b := make([]byte, length)
+	for i := range int64(spots) {
+		at := begin + (end-begin-length)*i/(spots-1)
+		n := int64(length)
+		if at < begin {
+			at, n = begin, min(n, end-begin)
+		}
+		if _, err := f.ReadAt(b[:n], at); err != nil {
+			return 0, err
+		}
+		h.Write(b[:n])
+	}
+	return h.Sum64(), nil
+}
