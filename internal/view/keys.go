@@ -14,6 +14,7 @@ const (
 	keyUp
 	keyDown
 	keyRedraw
+	keyRun  // the next run
 	keyPane // keyPane + n: pane n
 )
 
@@ -61,6 +62,8 @@ func parseKey(b []byte) (key, int) {
 		return keyRight, 1
 	case c == '[':
 		return keyLeft, 1
+	case c == 'n':
+		return keyRun, 1
 	case c == 0x0c:
 		return keyRedraw, 1
 	case c >= '1' && c < '1'+byte(panes):

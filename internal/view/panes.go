@@ -159,7 +159,7 @@ var keyHelp = [][2]string{
 	{"", "time, ranks, notes"},
 	{"left, right", "another chart"},
 	{"up, down", "scroll"},
-	{"Ctrl-L", "draw again"},
+	{"n", "next run, of several"},
 	{"Ctrl-Z", "suspend; fg continues"},
 }
 

@@ -25,8 +25,26 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 	if name, _ := lookup("TERM"); name == "" || name == "dumb" || !term.IsTerminal(fd) {
 		return Terminal{}, false
 	}
-	t := Terminal{Color: true, Unicode: true, PendingInput: pendingInput(fd), Size: func() (columns, rows int) {
-		columns, rows, err := term.GetSize(fd)
+	t := describe(lookup, func() (columns, rows int, err error) { return term.GetSize(fd) })
+	t.Color, t.PendingInput = t.Color || !set(lookup, "NO_COLOR"), pendingInput(fd)
+	return t, true
+}
+
+// PlainTerminal describes output that is no terminal: without color except by CLICOLOR_FORCE, of the given size except
+// by COLUMNS. lookup is os.LookupEnv.
+func PlainTerminal(lookup func(string) (string, bool), columns, rows int) Terminal {
+	return describe(lookup, func() (int, int, error) { return columns, rows, nil })
+}
+
+func set(lookup func(string) (string, bool), name string) bool {
+	v, _ := lookup(name)
+	return v != ""
+}
+
+func describe(lookup func(string) (string, bool), size func() (int, int, error)) Terminal {
+	force, _ := lookup("CLICOLOR_FORCE")
+	t := Terminal{Color: force != "" && force != "0", Unicode: true, Size: func() (columns, rows int) {
+		columns, rows, err := size()
 		if err != nil || columns < 1 {
 			columns, rows = 80, 0
 		}
@@ -37,12 +55,6 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 		}
 		return columns, rows
 	}}
-	if v, _ := lookup("NO_COLOR"); v != "" {
-		t.Color = false
-	}
-	if v, _ := lookup("CLICOLOR_FORCE"); v != "" && v != "0" {
-		t.Color = true
-	}
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v, _ := lookup(name); v != "" { // the first that is set decides
 			v = strings.ToLower(v)
@@ -50,5 +62,5 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 			break
 		}
 	}
-	return t, true
+	return t
 }

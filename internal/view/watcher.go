@@ -5,41 +5,49 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
 
-// Watcher shows a run that another process trains, on a whole terminal, until the user quits. It never changes the
-// run.
+// Watcher shows runs that other processes train, one at a time on a whole terminal, until the user quits. It never
+// changes a run.
 type Watcher struct {
-	// Keys is the keyboard; nil: no keys, and Run returns when the run is over.
+	// Keys is the keyboard; nil: no keys, and Run returns when all runs are over.
 	Keys *Keyboard
 
 	term    Terminal
 	screen  screen
-	state   *State
+	states  []*State // of each run
+	at      int      // the run that is shown
 	o       options
-	updates chan func(*State)
+	updates chan func()
 	done    chan struct{} // closed when Run returns
 }
 
-// NewWatcher returns a Watcher that draws on out, the terminal t.
-func NewWatcher(out io.Writer, t Terminal, keys *Keyboard) *Watcher {
-	w := &Watcher{Keys: keys, term: t, screen: screen{out: out}, state: NewState(), updates: make(chan func(*State)), done: make(chan struct{})}
+// NewWatcher returns a Watcher of runs that draws on out, the terminal t.
+func NewWatcher(out io.Writer, t Terminal, keys *Keyboard, runs int) *Watcher {
+	w := &Watcher{Keys: keys, term: t, screen: screen{out: out}, updates: make(chan func()), done: make(chan struct{})}
+	for range runs {
+		w.states = append(w.states, NewState())
+	}
 	w.o = options{unicode: t.Unicode, notes: true, hint: "Ctrl-C quits; the run continues"}
 	if t.Color {
 		w.o.s = colors
 	}
 	if keys != nil {
 		w.o.hint = "q quit  ? keys  tab pane"
+		if runs > 1 {
+			w.o.hint += "  n next run"
+		}
 	}
 	return w
 }
 
-// Update changes the state. It may be called from any goroutine; after Run it does nothing.
-func (w *Watcher) Update(f func(*State)) {
+// Update changes the state of a run. It may be called from any goroutine; after Run it does nothing.
+func (w *Watcher) Update(run int, f func(*State)) {
 	select {
-	case w.updates <- f:
+	case w.updates <- func() { f(w.states[run]) }:
 	case <-w.done:
 	}
 }
@@ -73,7 +81,7 @@ func (w *Watcher) Run(ctx context.Context) (err error) {
 		if err := w.draw(); err != nil {
 			return err
 		}
-		if w.Keys == nil && w.state.Over {
+		if w.Keys == nil && !slices.ContainsFunc(w.states, func(s *State) bool { return !s.Over }) {
 			return nil
 		}
 		// Several changes within drawEvery are drawn together.
@@ -85,7 +93,7 @@ func (w *Watcher) Run(ctx context.Context) (err error) {
 			case <-gone:
 				return nil
 			case f := <-w.updates:
-				f(w.state)
+				f()
 				if soon == nil {
 					soon = time.After(drawEvery - min(time.Since(drawn), drawEvery))
 				}
@@ -161,6 +169,8 @@ func (w *Watcher) press(k key) (quit bool) {
 		return true
 	case keyKeys:
 		w.o.help = true
+	case keyRun:
+		w.at, w.o.offset = (w.at+1)%len(w.states), 0
 	case keyTab:
 		w.o.pane, w.o.offset = (w.o.pane+1)%panes, 0
 	case keyBackTab:
@@ -179,7 +189,7 @@ func (w *Watcher) press(k key) (quit bool) {
 		if (k == keyUp) != (w.o.pane == notesPane) { // notes start at their end
 			step = -1
 		}
-		w.o.offset = min(max(w.o.offset+step, 0), w.state.length(w.o.pane))
+		w.o.offset = min(max(w.o.offset+step, 0), w.states[w.at].length(w.o.pane))
 	case keyRedraw:
 		w.screen.shown = ""
 	default:
@@ -207,7 +217,7 @@ func (w *Watcher) draw() error {
 	}
 	columns, rows := w.term.Size()
 	w.o.width, w.o.height = columns, max(rows-1, 0)
-	return w.screen.draw(w.state.lines(time.Now(), w.o), "", columns, rows, false)
+	return w.screen.draw(w.states[w.at].lines(time.Now(), w.o), "", columns, rows, false)
 }
 
 // Frame returns one frame as text, for a terminal of columns and rows.
