@@ -47,6 +47,8 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newTokenize(),
 		newTrain(),
 		newVersion(),
+		newWatch(),
+		newGuard(),
 	)
 	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	root.InitDefaultHelpCmd()
