@@ -109,7 +109,7 @@ func (s *CheckpointSequence) value(x *Var) *tensor.Tensor {
 func (s *CheckpointSequence) back(dy *gradient) {
 	t := s.t
 	if dy != nil {
-		rerun := &Tape{b: t.b, dtype: t.dtype, grad: true, recomputing: true, lossGrad: t.lossGrad, lazy: true, kept: s.kept}
+		rerun := &Tape{b: t.b, dtype: t.dtype, grad: true, recomputing: true, lossGrad: t.lossGrad, lazy: true, kept: s.kept, onRecompute: t.onRecompute}
 		ins := inputs(s.ins, s.value)
 		barrier := []*tensor.Tensor{dy.t} // a compiler must not merge both runs, nor start this one before dy
 		for _, x := range ins {
@@ -119,6 +119,10 @@ func (s *CheckpointSequence) back(dy *gradient) {
 			barrier = append(barrier, r.values...)
 		}
 		t.b.Barrier(barrier...)
+		end := func() {}
+		if t.onRecompute != nil {
+			end = t.onRecompute()
+		}
 		z := rerun.Scope(func() *Var {
 			xs := ins
 			for _, f := range s.steps {
@@ -126,6 +130,7 @@ func (s *CheckpointSequence) back(dy *gradient) {
 			}
 			return xs[0]
 		})
+		end()
 		z.grad = dy
 		rerun.close(z)
 		for i, x := range s.ins { // accumulate into x's gradient in the order of a pass without checkpoint

@@ -48,6 +48,7 @@ type Tape struct {
 	lazy        bool           // defer products and sums until read
 	kept        *results       // of the checkpoint that this tape runs; nil for none
 	offload     OffloadStack   // nil for memory
+	onRecompute func() func()  // nil for none
 	back        []func()
 	scope       []*Var            // values of the innermost scope
 	barrier     [1]*tensor.Tensor // source of a recomputed value
@@ -61,6 +62,9 @@ func NewTape(b tensor.Backend, activations tensor.DType, grad bool) *Tape {
 // SetLossGrad sets the gradient of losses (F64 [1]; nil is 1), such as a loss scale. All gradients
 // scale with it.
 func (t *Tape) SetLossGrad(lossGrad *tensor.Tensor) { t.lossGrad = lossGrad }
+
+// OnRecompute calls f before the second run of each checkpoint, and the function that it returns afterwards.
+func (t *Tape) OnRecompute(f func() (end func())) { t.onRecompute = f }
 
 // scaleLoss multiplies d, the gradient of a loss, by the tape's loss gradient.
 func (t *Tape) scaleLoss(d *tensor.Tensor) {

@@ -9,6 +9,7 @@ import (
 
 	"trireme/flight"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // group is the Group over a Memory or Messages transport.
@@ -28,6 +29,7 @@ type group struct {
 	work     [MaxStripes][]byte // buffers for sums
 
 	recorded flight.Group
+	trace    *trace.Recorder
 }
 
 var _ Group = (*group)(nil)
@@ -51,6 +53,9 @@ func newGroup(w *world, id int, name string, ranks []int, me int, l Links) *grou
 	}
 	if w.cfg.Recorder != nil {
 		g.recorded = w.cfg.Recorder(w.rank).Group(hash(fmt.Sprint(id, name, ranks)), name, ranks)
+	}
+	if w.cfg.Trace != nil {
+		g.trace = w.cfg.Trace(w.rank)
 	}
 	return g
 }
@@ -80,6 +85,18 @@ func (o *operation) record() flight.Entry {
 		r.Peer = g.ranks[o.peer]
 	}
 	return g.recorded.Begin(r)
+}
+
+var spanKinds = [...]trace.Kind{
+	KindAllGather: trace.AllGather, KindReduceScatter: trace.ReduceScatter, KindAllReduce: trace.AllReduce,
+	KindAllToAll: trace.AllToAll, KindSend: trace.Send, KindRecv: trace.Recv, KindBarrier: trace.Barrier,
+}
+
+// span starts the operation's span.
+func (o *operation) span() trace.Mark {
+	return o.g.trace.Begin(trace.Span{
+		Stream: trace.Comm, Kind: spanKinds[o.h.Kind], Unit: o.tag, Axis: o.g.name, Seq: o.h.Seq, Bytes: int64(max(len(o.dst), len(o.src))),
+	})
 }
 
 func (g *group) busy() bool {

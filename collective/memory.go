@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"trireme/trace"
 )
 
 const (
@@ -62,12 +64,20 @@ func (o *operation) join(peers []peer) error {
 	if err := o.await(peers, posted); err != nil {
 		return err
 	}
+	o.reachedByAll()
 	for _, p := range peers {
 		if h := &o.g.mem.State(p.rank, p.ch).Slots[o.h.Seq&1].Header; !o.h.matches(h) {
 			return o.g.mismatchFailure(&o.h, o.g.local[p.rank], h)
 		}
 	}
 	return nil
+}
+
+// reachedByAll records that all ranks have reached the operation.
+func (o *operation) reachedByAll() {
+	if o.g.trace != nil {
+		o.ready = trace.Now()
+	}
 }
 
 // posted returns the contribution in the slot of a group rank of this host, or of the peer.

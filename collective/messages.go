@@ -21,6 +21,7 @@ type messages struct {
 	began   time.Time
 	stripes int
 	headed  []atomic.Bool // per group rank: its header was read
+	heads   atomic.Int32  // number of them
 }
 
 func newMessages(o *operation) *messages {
@@ -225,6 +226,9 @@ func (o *messages) header(from, stream int) ([]byte, error) {
 		return nil, o.connFailure(from, err)
 	}
 	o.headed[from].Store(true)
+	if n := int(o.heads.Add(1)); n == len(o.headed)-1 || o.ch > 0 {
+		o.reachedByAll()
+	}
 	h, err := DecodeHeader(b[:min(n, HeaderSize)])
 	if err != nil {
 		return nil, o.malformed(from)

@@ -32,6 +32,7 @@ type operation struct {
 	accumulate bool
 	exposed    []byte    // src as exposed to the peers, if large
 	since      time.Time // start of waiting
+	ready      int64     // when the last rank had reached the operation (trace.Now); 0: unknown
 }
 
 func (g *group) operation(ctx context.Context, ch int, k Kind, tag string, dst, src *tensor.Tensor) *operation {
@@ -73,7 +74,7 @@ func (o *operation) run() error {
 
 // transfer moves the data.
 func (o *operation) transfer() error {
-	recorded := o.record()
+	recorded, span := o.record(), o.span()
 	err := guarded(func() error {
 		if g := o.g; g.msg == nil || o.ch > 0 && slices.Contains(g.local, o.peer) {
 			return o.throughMemory()
@@ -82,6 +83,8 @@ func (o *operation) transfer() error {
 	})
 	if err == nil {
 		recorded.End()
+		span.Ready = o.ready
+		o.g.trace.End(span)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"trireme/flight"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // Config is the configuration common to all transports.
@@ -17,6 +18,8 @@ type Config struct {
 	Timeout time.Duration
 	// Recorder returns the recorder of a rank's operations, which may be nil; nil for none.
 	Recorder func(rank int) *flight.Recorder
+	// Trace returns the recorder of the spans of a rank's operations, which may be nil; nil for none.
+	Trace func(rank int) *trace.Recorder
 	// MaxDirect is the number of hosts up to which each exchanges messages with every other. More hosts
 	// use trees, rings and chains, in which a host has up to log2(hosts) neighbors. 0 is 8. A rank that
 	// shares no memory with others counts as a host.

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"trireme/flight"
+	"trireme/trace"
 )
 
 // EvalBatches yields one rank's share of a dataset once, in order. Groups of MicroBatchSize rows,
@@ -46,6 +47,7 @@ func (m *MicroBatch) addRows(d Dataset, first, end int, row *Row, cfg *LoaderCon
 	if cfg.Recorder != nil && first < end {
 		defer cfg.Recorder.Leave(cfg.Recorder.Enter(flight.Loading, d.Where(first)))
 	}
+	defer cfg.Trace.End(cfg.Trace.Begin(trace.Span{Kind: trace.Data}))
 	for i := first; i < end; i++ {
 		if err := m.add(d, i, int64(i), row, cfg); err != nil {
 			return err

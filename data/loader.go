@@ -10,6 +10,7 @@ import (
 
 	"trireme/fault"
 	"trireme/flight"
+	"trireme/trace"
 )
 
 // LoaderConfig configures how a dataset becomes micro-batches.
@@ -39,6 +40,8 @@ type LoaderConfig struct {
 	Prefetch int // steps prefetched beside the one being built; 0 is 2
 	// Recorder records which row Next waits for; nil records nothing.
 	Recorder *flight.Recorder
+	// Trace records when batches are built; nil records nothing.
+	Trace *trace.Recorder
 }
 
 // rows returns the number of rows in a step.
@@ -306,9 +309,11 @@ func (l *Loader) produce(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		span := l.cfg.Trace.Begin(trace.Span{Stream: trace.Loader, Kind: trace.Data})
 		if err := l.fillBatch(b, &row); err != nil {
 			return err
 		}
+		l.cfg.Trace.End(span)
 		select {
 		case l.ready <- b:
 		case <-ctx.Done():

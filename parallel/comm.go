@@ -3,10 +3,31 @@ package parallel
 import (
 	"context"
 	"fmt"
+
+	"trireme/collective"
+	"trireme/tensor"
+	"trireme/trace"
 )
 
-// op is a collective, or a file read in the order of collectives. It blocks.
-type op = func(ctx context.Context) error
+// op is a collective, or a file read in the order of collectives. run blocks.
+type op struct {
+	kind trace.Kind
+	axis string // the group's name; empty for a file
+	unit string
+	run  func(ctx context.Context) error
+}
+
+func allGather(g collective.Group, dst, src *tensor.Tensor, unit string) op {
+	return op{trace.AllGather, g.Name(), unit, func(ctx context.Context) error { return g.AllGather(ctx, dst, src, unit) }}
+}
+
+func reduceScatter(g collective.Group, dst, src *tensor.Tensor, o collective.ReduceOptions, unit string) op {
+	return op{trace.ReduceScatter, g.Name(), unit, func(ctx context.Context) error { return g.ReduceScatter(ctx, dst, src, o, unit) }}
+}
+
+func allReduce(g collective.Group, t *tensor.Tensor, by collective.Op, unit string) op {
+	return op{trace.AllReduce, g.Name(), unit, func(ctx context.Context) error { return g.AllReduce(ctx, t, by, unit) }}
+}
 
 // commStream runs the collectives of all groups on one goroutine, in the order of issue, which is the same
 // on every rank. After a failure all later operations fail with the same error, because the other ranks
@@ -55,7 +76,7 @@ func (c *commStream) run(t *ticket) {
 	}()
 	t.err = c.failed
 	for i := 0; i < len(t.ops) && t.err == nil; i++ {
-		t.err = t.ops[i](t.ctx)
+		t.err = t.ops[i].run(t.ctx)
 	}
 }
 

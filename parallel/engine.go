@@ -12,6 +12,7 @@ import (
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // Options configure New.
@@ -53,6 +54,9 @@ type Engine struct {
 	schedule schedule // of the current pass
 
 	recorder  *flight.Recorder
+	trace     *trace.Recorder
+	static    bool // the backend compiles: units are recorded when they run
+	period    period
 	comm      *commStream
 	ctx       context.Context
 	step      stepState
@@ -75,8 +79,7 @@ type stepState struct {
 	votes               [numVotes]int64
 	read                [2]int64 // this rank's tokens and FLOPs
 	waited              time.Duration
-	began               time.Time
-	data                time.Duration // that the rank waited for its batch
+	span                trace.Mark // of the unit that runs
 }
 
 // flat is a flat parameter: the parameters of a unit that share an optimizer, or the frozen ones, in
@@ -115,7 +118,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	o.Precision.check()
 	e := &Engine{
 		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, allGather: o.AllGather,
-		index: map[*nn.Unit]int{},
+		index: map[*nn.Unit]int{}, static: tensor.Static(b),
 		files: offloadFiles{Offload: o.Offload, open: o.create, meta: tensor.IsMeta(b)},
 	}
 	if m.Reshard != nil && m.Reshard.Size() == m.Size(Shard) {
@@ -285,6 +288,19 @@ func (e *Engine) unitName() string {
 // SetRecorder sets the recorder of this rank's activity; nil records nothing.
 func (e *Engine) SetRecorder(r *flight.Recorder) { e.recorder = r }
 
+// SetTrace sets the recorder of this rank's spans; nil records none.
+func (e *Engine) SetTrace(r *trace.Recorder) { e.trace = r }
+
+// Recompute starts the span of a part of the current unit that is recomputed; end ends it. It is for
+// autograd.Tape.OnRecompute.
+func (e *Engine) Recompute() (end func()) {
+	if e.trace == nil || e.static {
+		return func() {}
+	}
+	span := e.trace.Begin(trace.Span{Kind: trace.Recompute, Unit: e.waitsIn()})
+	return func() { e.trace.End(span) }
+}
+
 // waitsIn returns the name of the unit that computes, or "".
 func (e *Engine) waitsIn() string {
 	if e.step.unit == nil {
@@ -293,7 +309,30 @@ func (e *Engine) waitsIn() string {
 	return e.step.unit.Name
 }
 
-func (e *Engine) issue(ops ...op) *ticket { return e.comm.issue(e.ctx, ops...) }
+// issue queues operations. Inline ones run at once: computation waits for them.
+func (e *Engine) issue(ops ...op) *ticket {
+	if !e.comm.inline {
+		return e.comm.issue(e.ctx, ops...)
+	}
+	defer e.beginWait(ops)()
+	return e.comm.issue(e.ctx, ops...)
+}
+
+// beginWait starts a wait of the computation for operations; the function that it returns ends it.
+func (e *Engine) beginWait(ops []op) (end func()) {
+	began, span := time.Now(), trace.Mark{}
+	if len(ops) > 0 {
+		span = e.trace.Begin(trace.Span{Kind: trace.Wait, Unit: ops[0].unit, Axis: ops[0].axis, Op: ops[0].kind.String()})
+	}
+	return func() {
+		waited := time.Since(began)
+		e.step.waited += waited
+		e.period.waited += waited
+		if len(ops) > 0 {
+			e.trace.End(span)
+		}
+	}
+}
 
 func (e *Engine) wait(w *ticket) {
 	if w == nil {
@@ -303,10 +342,9 @@ func (e *Engine) wait(w *ticket) {
 	case <-w.done:
 	default:
 		defer e.recorder.Leave(e.recorder.Enter(flight.Waiting, e.waitsIn()))
+		defer e.beginWait(w.ops)()
 	}
-	began := time.Now()
 	err := w.wait()
-	e.step.waited += time.Since(began)
 	switch {
 	case err == nil:
 	case e.step.unit == nil:

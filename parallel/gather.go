@@ -1,12 +1,12 @@
 package parallel
 
 import (
-	"context"
 	"slices"
 
 	"trireme/flight"
 	"trireme/nn"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // AllGather says when sharded parameters are all-gathered and resharded. It does not change the bits of
@@ -23,7 +23,10 @@ type AllGather struct {
 func (e *Engine) BeforeForward(u *nn.Unit, x *tensor.Tensor) { e.before(u, phaseOf(u), x) }
 
 // AfterForward reshards parameters that are not needed soon.
-func (e *Engine) AfterForward(u *nn.Unit) { e.reshard(e.step.position) }
+func (e *Engine) AfterForward(u *nn.Unit) {
+	e.reshard(e.step.position)
+	e.endUnit()
+}
 
 // BeforeBackward waits for u's parameters and starts the all-gathers of the next units.
 func (e *Engine) BeforeBackward(u *nn.Unit, dy *tensor.Tensor) { e.before(u, backward, dy) }
@@ -36,6 +39,21 @@ func (e *Engine) AfterBackward(u *nn.Unit) {
 			e.reduce(f)
 		}
 	}
+	e.endUnit()
+}
+
+// beginUnit starts the span of a unit that is about to run. On a backend that compiles, the unit is only recorded.
+func (e *Engine) beginUnit(u *nn.Unit, p phase) {
+	if !e.static {
+		e.step.span = e.trace.Begin(trace.Span{Kind: spanKinds[p], Unit: u.Name})
+	}
+}
+
+// endUnit ends the span of the unit that runs.
+func (e *Engine) endUnit() {
+	if !e.static {
+		e.trace.End(e.step.span)
+	}
 }
 
 // before starts the all-gathers of u and of the next units, after its input (or gradient) given is
@@ -43,6 +61,7 @@ func (e *Engine) AfterBackward(u *nn.Unit) {
 func (e *Engine) before(u *nn.Unit, p phase, given *tensor.Tensor) {
 	s := &e.step
 	s.unit = u
+	e.beginUnit(u, p)
 	if p == backward {
 		e.recorder.Unit(flight.Backward, u.Name)
 	} else {
@@ -121,7 +140,7 @@ func (e *Engine) gather(f *flat, after *tensor.Tensor) {
 		e.b.Barrier(part, after)
 	}
 	if f.secondary != nil || f.isSharded() {
-		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
+		ops = append(ops, allGather(group, full, part, f.unit.Name))
 	}
 	f.gather(full, through, e.issue(ops...))
 }

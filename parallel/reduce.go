@@ -1,8 +1,6 @@
 package parallel
 
 import (
-	"context"
-
 	"trireme/collective"
 	"trireme/nn"
 	"trireme/tensor"
@@ -81,17 +79,13 @@ func (e *Engine) reduce(f *flat) {
 		}
 	case e.inOrder:
 		own := f.at(f.grad, f.layout.grad, f.own)
-		r.then(func(ctx context.Context) error {
-			return e.mesh.Data.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name)
-		})
+		r.then(reduceScatter(e.mesh.Data, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name))
 		if last {
 			e.gatherGrads(f, &r)
 		}
 	default:
 		part := f.at(f.grad, f.layout.grad, f.shard(e.mesh))
-		r.then(func(ctx context.Context) error {
-			return e.mesh.Group(Shard).ReduceScatter(ctx, part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name)
-		})
+		r.then(reduceScatter(e.mesh.Group(Shard), part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name))
 		if last {
 			e.mergeReplicas(f, part, &r)
 		}
@@ -120,23 +114,19 @@ func (e *Engine) gatherGrads(f *flat, r *reduction) {
 	switch f.optim.len() {
 	case f.own.len():
 	case f.padded:
-		r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, own, f.unit.Name) })
+		r.then(allGather(e.mesh.Data, f.grad, own, f.unit.Name))
 	default:
-		r.then(func(ctx context.Context) error {
-			return e.mesh.Group(Replicate).AllGather(ctx, f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name)
-		})
+		r.then(allGather(e.mesh.Group(Replicate), f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name))
 	}
 }
 
 // mergeReplicas all-reduces over replicas the gradients that each has reduced over its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	if e.mesh.Size(Replicate) > 1 {
-		r.then(func(ctx context.Context) error {
-			return e.mesh.Group(Replicate).AllReduce(ctx, part, collective.Sum, f.unit.Name)
-		})
+		r.then(allReduce(e.mesh.Group(Replicate), part, collective.Sum, f.unit.Name))
 	}
 	if f.optim.len() > part.Elems() {
-		r.then(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, f.grad, part, f.unit.Name) })
+		r.then(allGather(e.mesh.Group(Shard), f.grad, part, f.unit.Name))
 	}
 }
 
@@ -145,20 +135,16 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	own := f.at(f.grad, f.layout.grad, f.own)
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's bucket, already added
 		e.b.Copy(bucket, f.grad)
-		r.then(func(ctx context.Context) error {
-			return e.mesh.Data.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.unit.Name)
-		})
+		r.then(reduceScatter(e.mesh.Data, own, bucket, collective.ReduceOptions{}, f.unit.Name))
 		if f.optim.len() == f.padded {
-			r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, own, f.unit.Name) })
+			r.then(allGather(e.mesh.Data, f.grad, own, f.unit.Name))
 		}
 		return
 	}
 	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.len())
-	r.then(func(ctx context.Context) error {
-		return e.mesh.Data.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
-	})
+	r.then(reduceScatter(e.mesh.Data, sum, f.grad, collective.ReduceOptions{}, f.unit.Name))
 	if f.optim.len() == f.padded {
-		r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, sum, f.unit.Name) })
+		r.then(allGather(e.mesh.Data, f.grad, sum, f.unit.Name))
 		r.after = sum.Release
 		return
 	}

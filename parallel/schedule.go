@@ -1,6 +1,9 @@
 package parallel
 
-import "trireme/nn"
+import (
+	"trireme/nn"
+	"trireme/trace"
+)
 
 type phase uint8
 
@@ -10,6 +13,8 @@ const (
 	backward
 	phases
 )
+
+var spanKinds = [phases]trace.Kind{trace.Forward, trace.Recompute, trace.Backward}
 
 // schedule is the expected order of the units in a micro-batch: forward, then backward with segments
 // recomputed first. It decides what is prefetched and kept; a unit at another position is still gathered.

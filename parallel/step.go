@@ -6,6 +6,7 @@ import (
 
 	"trireme/collective"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // Max replaces v by the maximums over all ranks. All pass the same number of values. It waits, so
@@ -19,7 +20,7 @@ func (e *Engine) Max(ctx context.Context, v []int64) error {
 		t := e.b.New(tensor.Workspace, tensor.I64, len(v))
 		defer t.Release()
 		e.b.Upload(t, tensor.AsBytes(v))
-		e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, t, collective.Max, "shapes") }))
+		e.wait(e.issue(allReduce(e.mesh.World, t, collective.Max, "shapes")))
 		e.b.Download(tensor.AsBytes(v), t)
 	})
 }
@@ -31,7 +32,10 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	}
 	e.ctx = ctx
 	e.step.accumulation, e.step.training, e.step.micro = accumulation, training, -1
-	e.step.waited, e.step.began = 0, time.Now()
+	e.step.waited = 0
+	if e.period.began.IsZero() {
+		e.period.began = time.Now()
+	}
 	e.step.zeroed = training && accumulation > 1 && tensor.Static(e.b)
 	e.plan(training)
 	for _, f := range e.flats {
@@ -46,6 +50,7 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 func (e *Engine) NextMicroBatch() {
 	e.complete()
 	e.step.micro++
+	e.trace.SetMicro(e.step.micro)
 }
 
 // EndMicroBatch ends a micro-batch that is not the last of the step or pass. On a backend with static
@@ -95,7 +100,7 @@ func (e *Engine) extraSums() int {
 }
 
 // The words of the all-reduce at the end of a step: the exact sum of squared gradients, counts (label
-// tokens, tokens, FLOPs), votes, the time of each rank if there are several, and exact sums, first the loss.
+// tokens, tokens, FLOPs), votes, the times of each rank if there are several, and exact sums, first the loss.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
 func (e *Engine) counts() *tensor.Tensor {
 	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+3)
@@ -115,7 +120,7 @@ func (e *Engine) sum(i int) *tensor.Tensor {
 // timeWords is the number of ranks' times.
 func (e *Engine) timeWords() int {
 	if n := e.mesh.World.Size(); n > 1 {
-		return n
+		return n * rankWords(n)
 	}
 	return 0
 }
@@ -128,9 +133,6 @@ func (e *Engine) statWords() int { return 2*tensor.ExactWords + 3 + int(numVotes
 func (e *Engine) CountTokens(tokens int64, flops float64) {
 	e.step.read = [2]int64{tokens, int64(flops)}
 }
-
-// CountData adds the time that this rank waited for its batch to its time of this step.
-func (e *Engine) CountData(waited time.Duration) { e.step.data = waited }
 
 // Vote is a request of one rank that all ranks see at the end of a step.
 type Vote uint8
@@ -147,13 +149,16 @@ func (e *Engine) Vote(v Vote) { e.step.votes[v] = 1 }
 
 // Result holds the totals over all ranks of a step or pass. Its methods wait for them; later steps do
 // not change it.
-type Result struct{ scalars, counts, votes, times, sums func() []byte }
+type Result struct {
+	scalars, counts, votes, times, sums func() []byte
+	world                               int
+}
 
 // Result returns the last pass's result without waiting.
 func (e *Engine) Result() *Result {
 	r := &Result{scalars: tensor.DownloadAsync(e.b, e.scalars), counts: tensor.DownloadAsync(e.b, e.counts()), votes: tensor.DownloadAsync(e.b, e.votes())}
-	if e.timeWords() > 0 && !tensor.Async(e.b) { // else the host's time says nothing
-		r.times = tensor.DownloadAsync(e.b, e.times())
+	if e.timeWords() > 0 && !e.static { // else the host's time says nothing
+		r.times, r.world = tensor.DownloadAsync(e.b, e.times()), e.mesh.World.Size()
 	}
 	if e.sums != nil {
 		r.sums = tensor.DownloadAsync(e.b, e.sums)
@@ -173,17 +178,13 @@ func (r *Result) TotalTokens() (tokens int64, flops float64) {
 // Votes returns the number of ranks that voted v.
 func (r *Result) Votes(v Vote) int64 { return tensor.FromBytes[int64](r.votes())[v] }
 
-// Times returns the time that each rank took for the step without its waits for others: data and computation. It is
-// nil for one rank, and on a device that computes while the host continues.
-func (r *Result) Times() []time.Duration {
+// Times returns the times of each rank, in the period that ends with the step's all-reduce. It is nil for one rank,
+// and on a device that compiles programs, where the host's time says nothing.
+func (r *Result) Times() []RankTimes {
 	if r.times == nil {
 		return nil
 	}
-	times := []time.Duration{}
-	for _, ns := range tensor.FromBytes[int64](r.times()) {
-		times = append(times, time.Duration(ns))
-	}
-	return times
+	return rankTimes(tensor.FromBytes[int64](r.times()), r.world)
 }
 
 // Sums returns the sums of ReserveSums; nil if there are none.
@@ -205,21 +206,23 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 		for _, f := range e.flats {
 			if !f.frozen {
 				f.finish()
-				e.b.ExactSquares(e.squares(), f.at(f.grad, f.layout.grad, f.own), nil)
 			}
 		}
+		e.sumSquares()
 	}
 	e.b.Upload(e.counts(), tensor.AsBytes([]int64{tokens, e.step.read[0], e.step.read[1]}))
 	e.b.Upload(e.votes(), tensor.AsBytes(e.step.votes[:]))
-	e.step.votes, e.step.read, e.step.data = [numVotes]int64{}, [2]int64{}, 0
+	e.step.votes, e.step.read = [numVotes]int64{}, [2]int64{}
 	if n := e.timeWords(); n > 0 {
 		mine := make([]int64, n)
-		mine[e.mesh.World.Rank()] = int64(max(0, time.Since(e.step.began)-e.step.waited) + e.step.data)
+		if e.step.training {
+			e.period.end().put(mine, e.mesh.World.Rank(), e.mesh.World.Size())
+		}
 		e.b.Upload(e.times(), tensor.AsBytes(mine))
 	}
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
 	used := e.stats.Flat(0, e.statWords()+e.extraSums()*tensor.ExactWords)
-	e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, used, collective.Sum, "step") }))
+	e.wait(e.issue(allReduce(e.mesh.World, used, collective.Sum, "step")))
 	if e.sums != nil {
 		e.b.ExactValues(e.sums, e.stats.Flat(e.statWords(), e.stats.Elems()))
 	}
@@ -227,9 +230,24 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	return e.scalars
 }
 
+// sumSquares sums the squares of the gradients that this rank owns.
+func (e *Engine) sumSquares() {
+	if !e.static {
+		defer e.trace.End(e.trace.Begin(trace.Span{Kind: trace.Optimizer, Op: "norm"}))
+	}
+	for _, f := range e.flats {
+		if !f.frozen {
+			e.b.ExactSquares(e.squares(), f.at(f.grad, f.layout.grad, f.own), nil)
+		}
+	}
+}
+
 // Publish casts updated masters to compute parameters and sends these to the ranks that keep them but
 // did not update them. The next forward waits for them unit by unit.
 func (e *Engine) Publish() {
+	if !e.static {
+		defer e.trace.End(e.trace.Begin(trace.Span{Kind: trace.Publish}))
+	}
 	for _, f := range e.flats {
 		if !f.frozen {
 			e.publish(f)
@@ -246,6 +264,6 @@ func (e *Engine) publish(f *flat) {
 		e.b.Copy(mine, f.master)
 	}
 	if f.optim.len() < f.layout.param.len() {
-		f.update(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, f.param, mine, f.unit.Name) }))
+		f.update(e.issue(allGather(e.mesh.Group(Shard), f.param, mine, f.unit.Name)))
 	}
 }

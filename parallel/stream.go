@@ -7,6 +7,7 @@ import (
 	"trireme/fault"
 	"trireme/internal/disk"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // stagingBuffer is memory for the offloaded tensors of one piece.
@@ -100,15 +101,27 @@ func (e *Engine) transfer(s *stagingBuffer, which span, start func(*disk.Section
 
 func (e *Engine) waitTransfers(s *stagingBuffer) {
 	var failed error
-	for _, t := range s.busy {
-		if err := t.Wait(); failed == nil {
-			failed = err
+	if len(s.busy) > 0 {
+		waits := e.trace.Begin(trace.Span{Kind: trace.Offload, Unit: s.p.f.unit.Name})
+		for _, t := range s.busy {
+			if err := t.Wait(); failed == nil {
+				failed = err
+			}
+			e.addTransfer(t, s.p.f)
 		}
+		e.trace.End(waits)
 	}
 	s.busy = s.busy[:0]
 	if failed != nil {
 		panic(failure{fmt.Errorf("unit %s: %w", s.p.f.unit.Name, offloadFailed(failed))})
 	}
+}
+
+// addTransfer records the span of a transfer that has ended.
+func (e *Engine) addTransfer(t *disk.Transfer, f *flat) {
+	span, now := t.Span(), e.trace.Begin(trace.Span{})
+	span.Unit, span.Step, span.Micro = f.unit.Name, now.Step, now.Micro
+	e.trace.Add(span)
 }
 
 func offloadFailed(err error) error {
@@ -118,14 +131,17 @@ func offloadFailed(err error) error {
 // fetch starts to read f's offloaded parameters into dst, and returns the op that waits for them. It
 // needs no context: a disk read ends.
 func (e *Engine) fetch(f *flat, dst *tensor.Tensor) op {
+	o := op{kind: trace.Offload, unit: f.unit.Name, run: func(context.Context) error { return nil }}
 	if e.files.meta {
-		return func(context.Context) error { return nil }
+		return o
 	}
 	t := f.param.Buffer().Backing.(*disk.Section).StartRead(tensor.HostBytes(dst), 0)
-	return func(context.Context) error {
+	o.run = func(context.Context) error {
 		if err := t.Wait(); err != nil {
 			return offloadFailed(err)
 		}
+		e.addTransfer(t, f)
 		return nil
 	}
+	return o
 }

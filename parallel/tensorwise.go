@@ -1,7 +1,6 @@
 package parallel
 
 import (
-	"context"
 	"slices"
 
 	"trireme/checkpoint"
@@ -168,7 +167,7 @@ func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars, unscaled *tenso
 	})
 	if len(j.classes) > 0 {
 		if f.optim.len() < f.padded {
-			e.wait(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, d, mine, f.unit.Name) }))
+			e.wait(e.issue(allGather(e.mesh.Group(Shard), d, mine, f.unit.Name)))
 		}
 		for i := range j.classes {
 			e.compute(j, &j.classes[i], d, hyper, scalars)
@@ -184,9 +183,7 @@ func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars, unscaled *tenso
 			e.b.ExactSquares(sums.Flat(n*tensor.ExactWords, 2*n*tensor.ExactWords), part(p.span), p.params)
 		}
 		if f.optim.len() < f.padded {
-			e.wait(e.issue(func(ctx context.Context) error {
-				return e.mesh.Group(Shard).AllReduce(ctx, sums, collective.Sum, f.unit.Name)
-			}))
+			e.wait(e.issue(allReduce(e.mesh.Group(Shard), sums, collective.Sum, f.unit.Name)))
 		}
 		norms := e.b.New(tensor.Workspace, tensor.F64, 2*n)
 		defer norms.Release()
@@ -230,7 +227,7 @@ func (e *Engine) compute(j *tensorwise, c *class, d, hyper, scalars *tensor.Tens
 		j.Tensorwise.(optim.Matrixwise).Precondition(e.b, m, hyper.RowRange(c.group, c.group+1), scalars)
 	}
 	if shards > 1 {
-		e.wait(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, all, mine, j.unit.Name) }))
+		e.wait(e.issue(allGather(e.mesh.Group(Shard), all, mine, j.unit.Name)))
 	} else {
 		e.b.Copy(all, mine)
 	}

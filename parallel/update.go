@@ -7,6 +7,7 @@ import (
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // update has the pieces that one element-wise optimizer updates.
@@ -154,6 +155,9 @@ func (e *Engine) piecesOf(f *flat) (pieces []piece) {
 // Update updates this rank's parameters from the reduced gradients. Row i of hyper (F64) has the inputs
 // of ParamGroups()[i]; scalars is the result of Finish.
 func (e *Engine) Update(hyper, scalars *tensor.Tensor) {
+	if !e.static {
+		defer e.trace.End(e.trace.Begin(trace.Span{Kind: trace.Optimizer}))
+	}
 	for _, u := range e.updates {
 		rows := func(f *flat) *tensor.Tensor { return hyper.RowRange(f.settings.lo, f.settings.hi) }
 		for _, p := range u.resident {

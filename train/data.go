@@ -9,6 +9,7 @@ import (
 	"trireme/flight"
 	"trireme/model"
 	"trireme/tokenizer"
+	"trireme/trace"
 )
 
 // ModelInfo returns the Info of a model made from config, without allocating it.
@@ -26,18 +27,20 @@ func ModelInfo(config *model.Config) (info model.Info, err error) {
 }
 
 // openData opens the training and evaluation sets for a model.
-func (c Config) openData(ctx context.Context, config *model.Config, info model.Info, accum, rank, ranks int, rec *flight.Recorder, report func(data.Progress)) (*data.Sets, *data.Loader, error) {
+func (c Config) openData(ctx context.Context, config *model.Config, info model.Info, accum, rank, ranks int, rec *flight.Recorder, spans *trace.Recorder, report func(data.Progress)) (*data.Sets, *data.Loader, error) {
 	tok, err := c.openTokenizer()
 	if err != nil {
 		return nil, nil, input(err)
 	}
+	tokenizing := spans.Begin(trace.Span{Kind: trace.Tokenize})
 	sets, err := c.openSets(ctx, config, info, tok, rec, report)
+	spans.End(tokenizing)
 	if err != nil {
 		return nil, nil, input(err)
 	}
 	c.Data.SequenceLength = sets.SequenceLength(c.Data)
 	cfg := c.loaderConfig(info, accum, rank, ranks)
-	cfg.Masking, cfg.Recorder = sets.Masking, rec
+	cfg.Masking, cfg.Recorder, cfg.Trace = sets.Masking, rec, spans
 	loader, err := data.NewLoader(sets.Train, cfg)
 	if err != nil {
 		return nil, nil, errors.Join(input(err), sets.Close())

@@ -7,6 +7,7 @@ import (
 	"trireme/fault"
 	"trireme/internal/disk"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // diskOffload keeps saved layer inputs in a file. Each input is copied to one of two buffers and
@@ -16,6 +17,7 @@ type diskOffload struct {
 	b        tensor.Backend
 	f        *disk.File // nil on a backend without storage
 	sections []reserved // by depth
+	trace    *trace.Recorder
 	depth    int
 	bytes    int // of each input
 	buffers  [2]buffer
@@ -123,7 +125,15 @@ func (s *diskOffload) start(at *buffer, depth int, move func(*disk.Section, []by
 }
 
 func (s *diskOffload) wait(at *buffer) {
+	if at.busy == nil {
+		return
+	}
+	waits := s.trace.Begin(trace.Span{Kind: trace.Offload})
 	err := at.busy.Wait()
+	s.trace.End(waits)
+	moved := at.busy.Span()
+	moved.Step, moved.Micro = waits.Step, waits.Micro
+	s.trace.Add(moved)
 	if at.busy = nil; err != nil {
 		s.fail(err)
 	}

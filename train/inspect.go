@@ -72,7 +72,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	if err != nil {
 		return nil, err
 	}
-	sets, loader, err := cfg.openData(ctx, config, info, accum, 0, ranks, nil, report)
+	sets, loader, err := cfg.openData(ctx, config, info, accum, 0, ranks, nil, nil, report)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"trireme/monitor"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // Steps runs one step per iteration until the run ends. Records are of this rank, and were passed to
@@ -45,7 +46,7 @@ func (r *Run) inFlight() int {
 
 // enqueued is a step whose result has not been read.
 type enqueued struct {
-	began  time.Time
+	began  int64         // trace.Now
 	waited time.Duration // for data
 	data   data.State    // after it
 }
@@ -58,7 +59,8 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 		var flight []enqueued // oldest first
 		var failed error      // of the step after them
 		stopping := false
-		read := time.Time{} // when the last result was read
+		read := int64(0) // when the last result was read (trace.Now)
+		r.spans.start(r.deps.Trace)
 		for !r.Done() {
 			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && !stopping && !r.endsFlight(r.state.Step+int64(len(flight)))) {
 				var s enqueued
@@ -72,11 +74,10 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 			}
 			s := flight[0]
 			flight = flight[1:]
-			if read.After(s.began) {
-				s.began = read
-			}
+			s.began = max(s.began, read)
 			rec, stop, err := r.finish(s)
-			read = time.Now()
+			read = trace.Now()
+			r.engine.Pause()
 			stopping = stopping || stop
 			r.stopped = stopping && len(flight) == 0
 			if err == nil {
@@ -101,14 +102,18 @@ func (r *Run) endsFlight(step int64) bool {
 
 // enqueue starts step number step.
 func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
-	s.began = time.Now()
+	r.engine.Resume()
+	r.deps.Trace.SetStep(step)
+	s.began = trace.Now()
 	r.backend.Meter().ResetPeak()
 	r.deps.Recorder.Step(step)
+	waits := r.deps.Trace.Begin(trace.Span{Kind: trace.Data})
 	batch, err := r.loader.Next(ctx)
 	if err != nil {
 		return s, input(err)
 	}
-	s.waited, s.data = time.Since(s.began), r.loader.State()
+	r.deps.Trace.End(waits)
+	s.waited, s.data = trace.Elapsed(s.began), r.loader.State()
 	if r.deps.Stop() {
 		r.engine.Vote(parallel.VoteStop)
 	}
@@ -149,6 +154,7 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
 	if err != nil {
 		return rec, false, r.inStep(r.state.Step+1, err)
 	}
+	ended := trace.Now()
 	r.state.Scaler = r.stepper.LossScale()
 	stop = o.Votes(parallel.VoteStop) > 0
 	r.state.Step++
@@ -160,15 +166,16 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
 	case !r.stepper.overflowed(o):
 		r.state.Skipped++
 	}
-	rec = r.record(o, time.Since(s.began), s.waited)
-	var slow string
+	r.deps.Trace.Add(trace.Span{Kind: trace.Step, Start: s.began, End: ended, Step: r.state.Step})
+	rec = r.record(o, s.began, ended, s.waited)
+	var slow []string
 	rec.Skew, rec.SlowRank, slow = r.slow.step(o.Times())
 	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
 	if err := r.sink.Record(rec); err != nil {
 		return rec, stop, err
 	}
-	if slow != "" {
-		if err := r.sink.Note(slow); err != nil {
+	for _, note := range slow {
+		if err := r.sink.Note(note); err != nil {
 			return rec, stop, err
 		}
 	}

@@ -39,7 +39,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.readConfig(); err != nil {
 		return err
 	}
-	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Recorder, r.deps.Tokenizing); err != nil {
+	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Recorder, r.deps.Trace, r.deps.Tokenizing); err != nil {
 		return err
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
@@ -58,7 +58,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.schedule = cfg.Training.WithTotalSteps(r.Config.Training.MaxSteps)
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
 	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
-	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.ProcessGroup, r.backend); err != nil {
+	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, waitingGroup{r.deps.ProcessGroup, &r.between.waited}, r.backend); err != nil {
 		return err
 	}
 	if err := r.initState(ctx); err != nil {
@@ -126,6 +126,8 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	}
 	r.backend, r.model, r.engine, r.stepper = b, a.Model, a.Engine, a.Stepper
 	r.engine.SetRecorder(r.deps.Recorder)
+	r.stepper.SetTrace(r.deps.Trace)
+	r.deps.Trace.Reserve(min(32*len(r.model.Units())*max(1, r.accum)+1024, 1<<18)) // two steps and more
 	r.needs = r.info.Frozen(r.model.Units())
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // Deps are the dependencies of a run besides its configuration.
@@ -48,10 +49,15 @@ type Deps struct {
 	RankName func(rank int) string
 	// Recorder records this rank's activity; nil records nothing.
 	Recorder *flight.Recorder
+	// Trace records this rank's spans, from which rank 0's records have the split of a step's time; nil records
+	// nothing.
+	Trace *trace.Recorder
 	// PeakFLOPS is the peak FLOP/s of one rank, for MFU; 0 is unknown.
 	PeakFLOPS float64
 	// Device returns the state of this machine's GPUs for records; nil for none.
 	Device func() *monitor.Device
+	// Host returns the state of this machine for records; nil for none.
+	Host func() *monitor.Host
 	// Run is the run's id in checkpoints and records; empty uses the resumed checkpoint's or a new
 	// one.
 	Run string
@@ -84,6 +90,7 @@ type Run struct {
 	slow     slowRanks
 	window   window
 	between  between
+	spans    spans
 
 	schedule  optim.Schedule
 	accum     int
@@ -121,8 +128,9 @@ var ErrNotFinite = checkpoint.ErrNotFinite
 // Done reports whether all steps are done.
 func (r *Run) Done() bool { return r.state.Step >= int64(r.Config.Training.MaxSteps) }
 
-func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
-	s := took.Seconds()
+// record describes a step from began to ended (trace.Now), which waited for its batch.
+func (r *Run) record(o StepResult, began, ended int64, data time.Duration) monitor.Record {
+	s := time.Duration(ended - began).Seconds()
 	tokens, flops := o.TotalTokens()
 	rec := monitor.Record{
 		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(), Run: r.deps.Run,
@@ -136,7 +144,8 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	}
 	rec.StepSecondsMean, rec.StepSecondsStd = r.window.add(s)
 	rec.SaveSeconds, rec.EvalSeconds = r.between.save.Seconds(), r.between.eval.Seconds()
-	r.between = between{}
+	r.between.save, r.between.eval = 0, 0
+	r.addTimes(&rec, o.Times(), began, ended)
 	rec.FLOPSPerSecond = flops / s
 	if rec.PeakFLOPS = r.deps.PeakFLOPS * float64(rec.WorldSize); rec.PeakFLOPS > 0 {
 		rec.MFU = rec.FLOPSPerSecond / rec.PeakFLOPS
@@ -149,6 +158,9 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	}
 	if r.deps.Device != nil {
 		rec.Device = r.deps.Device()
+	}
+	if r.deps.Host != nil {
+		rec.Host = r.deps.Host()
 	}
 	rec.Resident, _ = monitor.ReadResident() // zero if the operating system does not report it
 	return rec

@@ -11,16 +11,17 @@ import (
 	"trireme/data"
 	"trireme/flight"
 	"trireme/monitor"
+	"trireme/trace"
 )
 
 // Save saves the full state as checkpoint step-N.
 func (r *Run) Save(ctx context.Context) error {
 	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", r.state.Step)))
-	began := time.Now()
-	defer func() { r.between.save += time.Since(began) }()
+	defer r.deps.Trace.End(r.deps.Trace.Begin(trace.Span{Kind: trace.Checkpoint, Op: "save"}))
 	if err := r.engine.Sync(); err != nil {
 		return err
 	}
+	defer r.countSave(trace.Now(), r.between.waited.Load())
 	state, err := json.Marshal(r.state)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
@@ -42,12 +43,12 @@ func (r *Run) Save(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return r.barrier(ctx) // rank 0 has deleted old ones
+	return waitingGroup{r.deps.ProcessGroup, &r.between.waited}.barrier(ctx) // rank 0 has deleted old ones
 }
 
 func (r *Run) evaluate(ctx context.Context) error {
-	began := time.Now()
-	defer func() { r.between.eval += time.Since(began) }()
+	defer r.deps.Trace.End(r.deps.Trace.Begin(trace.Span{Kind: trace.Evaluation}))
+	defer func(began int64) { r.between.eval += trace.Elapsed(began) }(trace.Now())
 	e, err := r.evaluateOn(ctx, r.sets.Eval)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // Stepper runs optimizer steps and evaluations on this rank. It is used by one goroutine.
@@ -26,6 +27,7 @@ type Stepper struct {
 	scale   *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state; nil for none
 	seed    uint64
 	offload *diskOffload // saved layer inputs; nil keeps them in memory
+	trace   *trace.Recorder
 	// Host state up to the last result read, and the results not yet read.
 	updates int
 	last    *optim.ScalerState // nil if losses are not scaled
@@ -50,6 +52,15 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm flo
 		inputs: optim.NewInputs(b, e.ParamGroups()),
 		sums:   b.New(tensor.Workspace, tensor.F64, info.SumCount()),
 		seed:   seed,
+	}
+}
+
+// SetTrace sets the recorder of this rank's spans, also of the engine; nil records none.
+func (s *Stepper) SetTrace(r *trace.Recorder) {
+	s.trace = r
+	s.engine.SetTrace(r)
+	if s.offload != nil {
+		s.offload.trace = r
 	}
 }
 
@@ -153,7 +164,17 @@ func (s *Stepper) accumulate(n int, micro func(i int), end func()) error {
 
 // compile runs f as a program where the backend compiles one. last is tensor.Compile's.
 func (s *Stepper) compile(last bool, f func()) error {
-	return tensor.Compile(s.b, last, func() error { return s.engine.Guard(f) })
+	run := func() error { return tensor.Compile(s.b, last, func() error { return s.engine.Guard(f) }) }
+	if !tensor.Static(s.b) {
+		return run()
+	}
+	span, compiled := s.trace.Begin(trace.Span{Kind: trace.Program}), len(tensor.Compiled(s.b))
+	err := run()
+	if len(tensor.Compiled(s.b)) > compiled {
+		span.Kind = trace.Compile
+	}
+	s.trace.End(span)
+	return err
 }
 
 // Close removes the file of saved layer inputs.
@@ -201,7 +222,9 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 
 // pass runs a micro-batch forward, and backward if grad is true.
 func (s *Stepper) pass(m data.MicroBatch, as shape, grad bool) {
+	span := s.trace.Begin(trace.Span{Kind: trace.Upload})
 	batch, done := upload(s.b, m, as)
+	s.trace.End(span)
 	defer done()
 	batch.Train, batch.Seed = grad, s.seed
 	s.b.Fill(s.sums, 0)
@@ -209,6 +232,9 @@ func (s *Stepper) pass(m data.MicroBatch, as shape, grad bool) {
 	tape.SetLossGrad(s.lossGrad())
 	if s.offload != nil {
 		tape.SetOffload(s.offload)
+	}
+	if s.trace != nil {
+		tape.OnRecompute(s.engine.Recompute)
 	}
 	model.Loss(s.model, tape, batch, s.sums)
 	s.engine.AddSums(s.sums)
@@ -240,7 +266,12 @@ func (s *Stepper) overflowed(o StepResult) bool {
 func (s *Stepper) Result() StepResult {
 	p := s.pending[0]
 	s.pending = s.pending[1:]
+	span := s.trace.Begin(trace.Span{})
+	if tensor.Static(s.b) {
+		span.Kind = trace.Program
+	}
 	v := p.result.Scalars()
+	s.trace.End(span)
 	o := StepResult{
 		Result: p.result, Sums: p.result.Sums(), Loss: v[tensor.ScalarLoss], GradNorm: v[tensor.ScalarGradNorm],
 		Tokens: int64(math.Round(v[tensor.ScalarTokens])), Applied: v[tensor.ScalarApply] != 0, LossScale: s.last,

@@ -13,6 +13,7 @@ import (
 	"trireme/flight"
 	"trireme/internal/netif"
 	"trireme/rendezvous"
+	"trireme/trace"
 )
 
 // waits are time limits between ranks.
@@ -28,14 +29,19 @@ const patience = 10
 
 // collective returns the configuration of the collectives of the ranks of ms, in order.
 func (w waits) collective(ms ...*connection) collective.Config {
-	return collective.Config{Timeout: patience * w.timeout, Recorder: func(rank int) *flight.Recorder {
+	of := func(rank int) *connection {
 		for _, m := range ms {
 			if m.env.Rank == rank {
-				return m.recorder
+				return m
 			}
 		}
-		return nil
-	}}
+		return &connection{}
+	}
+	return collective.Config{
+		Timeout:  patience * w.timeout,
+		Recorder: func(rank int) *flight.Recorder { return of(rank).recorder },
+		Trace:    func(rank int) *trace.Recorder { return of(rank).trace },
+	}
 }
 
 // connection is a rank's connection to the store of its job. It starts before the rank's own
@@ -52,6 +58,7 @@ type connection struct {
 	err   error
 
 	recorder *flight.Recorder
+	trace    *trace.Recorder
 	states   receivedStates
 
 	mu  sync.Mutex
@@ -63,7 +70,7 @@ type connection struct {
 func connectRank(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *connection {
 	m := &connection{env: env, waits: w, ready: make(chan struct{}), out: out}
 	m.ctx, m.cancel = context.WithCancelCause(ctx)
-	m.recorder = newRecorder(env)
+	m.recorder, m.trace = newRecorder(env), trace.New(0)
 	if env.WorldSize == 1 {
 		close(m.ready)
 		return m
