@@ -20,6 +20,22 @@ func (s Split) Sum() float64 {
 	return s.Data + s.Forward + s.Backward + s.Recompute + s.Optimizer + s.Publish + s.Offload + s.Comm + s.Wait + s.Program + s.Other
 }
 
+// Add returns the sum of two splits.
+func (s Split) Add(o Split) Split {
+	return Split{
+		s.Data + o.Data, s.Forward + o.Forward, s.Backward + o.Backward, s.Recompute + o.Recompute, s.Optimizer + o.Optimizer,
+		s.Publish + o.Publish, s.Offload + o.Offload, s.Comm + o.Comm, s.Wait + o.Wait, s.Program + o.Program, s.Other + o.Other,
+	}
+}
+
+// Scale returns the split times f.
+func (s Split) Scale(f float64) Split {
+	return Split{
+		s.Data * f, s.Forward * f, s.Backward * f, s.Recompute * f, s.Optimizer * f, s.Publish * f, s.Offload * f, s.Comm * f,
+		s.Wait * f, s.Program * f, s.Other * f,
+	}
+}
+
 // CommOp sums the collectives of one operation and axis in a step.
 type CommOp struct {
 	Count   int     `json:"count"`

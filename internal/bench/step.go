@@ -21,6 +21,7 @@ import (
 	"trireme/monitor"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/trace"
 	"trireme/train"
 )
 
@@ -75,33 +76,37 @@ type StepOptions struct {
 	PeakGFLOPS    float64 // of a rank, for MFU; 0 is measured on cpu and unknown elsewhere
 	// Began is the start time for StepReport.FirstStepS.
 	Began time.Time
+	// Trace records the rank's spans, as in a run; nil records none.
+	Trace *trace.Recorder
 }
 
 // StepReport has the keys of the PyTorch script.
 type StepReport struct {
-	Config         string   `json:"config"`
-	Strategy       string   `json:"strategy"`
-	Threads        int      `json:"threads"`
-	World          int      `json:"world"`
-	TokensPerS     float64  `json:"tokens_per_s"`      // by the median step, over all ranks
-	TokensPerSBest float64  `json:"tokens_per_s_best"` // by the shortest
-	StepMS         float64  `json:"step_ms"`
-	StepMSMin      float64  `json:"step_ms_min"`
-	StepMSMax      float64  `json:"step_ms_max"`
-	CommMS         float64  `json:"comm_ms"`       // median time a step waits for communication
-	GFLOPS         float64  `json:"gflops"`        // attention counted in full
-	GFLOPSCausal   float64  `json:"gflops_causal"` // without attention's masked half
-	MFU            *float64 `json:"mfu"`
-	PeakGFLOPS     float64  `json:"peak_gflops"` // of all ranks, measured after the steps
-	Params         int64    `json:"params"`
-	ParamsMatMul   int64    `json:"params_matmul"`
-	RSSMiB         int64    `json:"rss_mib"`      // peak of the calling rank; 0 if unknown
-	FirstStepS     float64  `json:"first_step_s"` // from Began to the end of the first step
-	LossFirst      float64  `json:"loss_first"`
-	LossLast       float64  `json:"loss_last"`
-	Steps          int      `json:"steps"`
-	DType          string   `json:"dtype"` // of parameters and activations
-	Device         string   `json:"device"`
+	Config         string  `json:"config"`
+	Strategy       string  `json:"strategy"`
+	Threads        int     `json:"threads"`
+	World          int     `json:"world"`
+	TokensPerS     float64 `json:"tokens_per_s"`      // by the median step, over all ranks
+	TokensPerSBest float64 `json:"tokens_per_s_best"` // by the shortest
+	StepMS         float64 `json:"step_ms"`
+	StepMSMin      float64 `json:"step_ms_min"`
+	StepMSMax      float64 `json:"step_ms_max"`
+	CommMS         float64 `json:"comm_ms"` // median time a step waits for communication
+	// Split is where the mean step's time went on the calling rank, in seconds; nil without StepOptions.Trace.
+	Split        *trace.Split `json:"split,omitempty"`
+	GFLOPS       float64      `json:"gflops"`        // attention counted in full
+	GFLOPSCausal float64      `json:"gflops_causal"` // without attention's masked half
+	MFU          *float64     `json:"mfu"`
+	PeakGFLOPS   float64      `json:"peak_gflops"` // of all ranks, measured after the steps
+	Params       int64        `json:"params"`
+	ParamsMatMul int64        `json:"params_matmul"`
+	RSSMiB       int64        `json:"rss_mib"`      // peak of the calling rank; 0 if unknown
+	FirstStepS   float64      `json:"first_step_s"` // from Began to the end of the first step
+	LossFirst    float64      `json:"loss_first"`
+	LossLast     float64      `json:"loss_last"`
+	Steps        int          `json:"steps"`
+	DType        string       `json:"dtype"` // of parameters and activations
+	Device       string       `json:"device"`
 	// Of a device that compiles programs; 0 elsewhere.
 	CompileS        float64 `json:"compile_s,omitempty"`         // of all programs, or to load them
 	CompiledPeakMiB int64   `json:"compiled_peak_mib,omitempty"` // largest peak of a program
@@ -131,6 +136,8 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	if tensor.Async(b) {
 		ahead = 1
 	}
+	st.SetTrace(o.Trace)
+	split := newSplitter(o.Trace)
 	last, all := time.Now(), o.Warmup+o.Steps
 	for i, read := 0, 0; read < all; i++ {
 		if i < all {
@@ -149,6 +156,9 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 		}
 		if read >= o.Warmup {
 			times, waits = append(times, took.Seconds()), append(waits, e.Waited().Seconds())
+			r.Split = split.add()
+		} else {
+			split.skip()
 		}
 		r.LossLast = loss
 		read++

@@ -182,6 +182,8 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (repor
 		if err != nil {
 			return err
 		}
+		o := o
+		o.Trace = w.conn.trace
 		c := f.device
 		c.Threads = o.Threads
 		b, err := c.Open(w.device(), w.Arena(), w.env.LocalWorldSize, &plan.Memory)

@@ -122,6 +122,9 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 			}
 		}()
 		deps.Device = watcher.Latest
+		machine := monitor.WatchHost(j.cfg.OutputDir)
+		defer machine.Close()
+		deps.Host = machine.Latest
 	}
 	run, err := train.Open(ctx, j.cfg, deps)
 	if err != nil {

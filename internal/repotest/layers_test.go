@@ -32,7 +32,7 @@ var beside = map[string][]string{
 	"internal/foreign":    {"internal/keys"},
 	"tokenizer":           {"internal/filekind"},
 	"hub":                 {"internal/durable", "internal/flock"},
-	"monitor":             {"internal/durable"},
+	"monitor":             {"internal/disk", "internal/durable"},
 }
 
 // outside lists packages without a layer: nothing imports them.
