@@ -16,12 +16,14 @@ import (
 
 // Save saves the full state as checkpoint step-N.
 func (r *Run) Save(ctx context.Context) error {
-	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", r.state.Step)))
 	defer r.deps.Trace.End(r.deps.Trace.Begin(trace.Span{Kind: trace.Checkpoint, Op: "save"}))
-	if err := r.engine.Sync(); err != nil {
+	syncing := trace.Now()
+	if err := r.engine.Sync(); err != nil { // waits for others
 		return err
 	}
+	r.between.save += trace.Elapsed(syncing)
 	defer r.countSave(trace.Now(), r.between.waited.Load())
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", r.state.Step)))
 	state, err := json.Marshal(r.state)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
