@@ -34,6 +34,9 @@ func spans(t *testing.T, mk maker) {
 				return fmt.Errorf("span %+v", s)
 			}
 			waited := time.Duration(s.Ready - s.Start)
+			if s.Ready == 0 && i > 0 { // a chain does not know when its other end begins
+				continue
+			}
 			if s.Ready < s.Start || s.Ready > s.End || r.Rank() == 0 && waited < late/2 {
 				return fmt.Errorf("%d elements: rank %d waited %v of %v for the other, which came %v late", elems, r.Rank(), waited, time.Duration(s.End-s.Start), late)
 			}
