@@ -33,6 +33,7 @@ type job struct {
 	locks    map[string]*rundir.Lock // of its directories, by the variable that passes them to rank 0; nil in workers and before locking
 	process  *process                // the ranks of this process; nil before they connect
 	perProc  int                     // ranks per process
+	planned  map[string]int64        // peak bytes of a rank by category, and total; nil until checkMemory
 	stepping bool                    // training steps have started, here or in workers
 }
 

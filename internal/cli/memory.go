@@ -43,6 +43,7 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
+	j.planned = plannedBytes(p.Memory)
 	if err := j.checkDisk(local, p); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 		Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
 		Start: rundir.Start{
 			Version: readVersion().Version, Command: os.Args, Started: time.Now().UTC(),
-			World: ranks, Strategy: j.summary.Strategy, Device: string(j.cfg.Device.Name), Steps: j.summary.Steps, Job: j.restart.job,
+			World: ranks, Strategy: j.summary.Strategy, Device: string(j.cfg.Device.Name), Steps: j.summary.Steps, Job: j.restart.job, Planned: j.planned,
 		},
 	}}
 	if before, err := rundir.ReadCard(dir); err == nil && (before.ID == c.ID || before.ID == "") && !before.Started.IsZero() {

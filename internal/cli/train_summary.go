@@ -237,7 +237,7 @@ func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) err
 	r := trainReport{
 		Schema: "trireme.train/1", OutputDir: j.cfg.OutputDir, Model: filepath.Join(j.cfg.OutputDir, rundir.FinalModel),
 		Metrics: filepath.Join(j.cfg.OutputDir, rundir.Metrics), Parameters: j.summary.Parameters,
-		World: j.summary.Ranks, Strategy: j.summary.Strategy, Planned: map[string]int64{}, Seconds: time.Since(began).Seconds(),
+		World: j.summary.Ranks, Strategy: j.summary.Strategy, Seconds: time.Since(began).Seconds(),
 	}
 	var err error
 	if r.Memory, err = j.readMemory(); err != nil {
@@ -247,16 +247,22 @@ func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) err
 	if err != nil {
 		return err
 	}
-	for c := range tensor.NumCategories {
-		r.Planned[c.String()] = plan.Memory.Peak[c]
-	}
-	r.Planned["total"] = plan.Memory.PeakTotal
+	r.Planned = plannedBytes(plan.Memory)
 	records, err := readRunResult(r.Metrics, began)
 	if err != nil {
 		return err
 	}
 	records.report(&r, j.cfg)
 	return writeJSON(w, r)
+}
+
+// plannedBytes returns the peak bytes of a rank by category, and total.
+func plannedBytes(m tensor.Usage) map[string]int64 {
+	by := map[string]int64{"total": m.PeakTotal}
+	for c := range tensor.NumCategories {
+		by[c.String()] = m.Peak[c]
+	}
+	return by
 }
 
 // finite returns v, or nil if JSON cannot represent it.

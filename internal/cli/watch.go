@@ -291,7 +291,7 @@ func (w *watched) lines(ctx context.Context, print func(func(*monitor.Line) erro
 // describe sets the facts of run.json, and whether the run has ended.
 func (w *watched) describe(s *view.State) {
 	c := w.log.Card()
-	s.Run = view.Run{Dir: w.log.Dir(), About: aboutRun(c)}
+	s.Run = view.Run{Dir: w.log.Dir(), About: aboutRun(c), Planned: c.Planned}
 	if s.Over = !w.log.Running(); s.Over {
 		s.Ended, s.Bad = howEnded(c.Start)
 	}

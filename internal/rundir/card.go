@@ -32,6 +32,8 @@ type Start struct {
 	Device   string     `json:"device"`
 	Steps    int        `json:"steps"`
 	Job      string     `json:"job,omitempty"` // the launcher's id of the job
+	// Planned are the planned peak tensor bytes of a rank by category, and total.
+	Planned map[string]int64 `json:"planned,omitempty"`
 }
 
 // ReadCard reads run.json of a directory. An invalid ID is empty.

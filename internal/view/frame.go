@@ -138,12 +138,11 @@ func (f *frame) overview() (rows []row) {
 	if f.Saved != nil {
 		one(10, 70, f.savedRow())
 	}
-	for i, text := range f.Findings[:min(len(f.Findings), 2)] {
-		lines := f.findingRows(text, i == 0)
+	for i, r := range [][]row{f.textRows("limit", f.Limit), f.textRows("check", f.Warning)} {
 		if f.o.height > 0 && f.o.height < 16 {
-			lines = lines[:1]
+			r = r[:min(len(r), 1)]
 		}
-		blocks[11+i] = block{lines, 20 + i*65}
+		blocks[11+i] = block{r, 20 + i*5}
 	}
 	if hint := f.hint(nil); len(hint) > 0 {
 		one(13, 45, hint[0])

@@ -47,7 +47,7 @@ func busyRun() *State {
 	s.left = 43 * time.Minute
 	s.Evaluate(monitor.Evaluation{Step: 1200, Loss: 2.0412})
 	s.Saved = &Checkpoint{1200, now.Add(-28 * time.Second)}
-	s.Findings = []string{"slow rank: 23% of a step waits for rank 2, whose own time is 1.31 times the median"}
+	s.Limit = "slow rank: 23% of a step waits for rank 2, whose own time is 1.31 times the median"
 	s.Note("mfu: relative to 249 GFLOP/s = 4 ranks x 62.2 GFLOP/s")
 	s.Note("saved runs/sft-3/checkpoints/step-1100")
 	s.Note("\x1b[2J\x1b]0;title\a an escape\tsequence, 表 wide 文字 and a\r\nline end")
@@ -62,7 +62,7 @@ func TestFrames(t *testing.T) {
 	ended := busyRun()
 	ended.Over, ended.Ended = true, "done after 0h52m"
 	failed := busyRun()
-	failed.Over, failed.Bad, failed.Ended = true, true, "exit code 76 after 0h52m"
+	failed.Over, failed.Bad, failed.Ended, failed.Warning = true, true, "exit code 76 after 0h52m", "the loss rises since step 1100"
 	for _, c := range []struct {
 		name string
 		s    *State
@@ -119,13 +119,13 @@ func TestFrameFits(t *testing.T) {
 	odd.last.Device = &monitor.Device{Name: "GPU\x1b[2J\r", Count: 2, Utilization: math.NaN(), Error: "\x9b31m broken\n"}
 	odd.last.Ranks = &monitor.Ranks{Own: make([]float64, 64)}
 	odd.Run.Dir = "runs/\x1b[5n表表表"
-	odd.Findings = []string{"a\nb \x1b[0m", "zalgo " + strings.Repeat("e\u0301\u0301\u0301\u0301\u0301\u0301\u0301", 20)}
+	odd.Limit, odd.Warning = "a\nb \x1b[0m", "zalgo "+strings.Repeat("e\u0301\u0301\u0301\u0301\u0301\u0301\u0301", 20)
 	for range 40 {
 		odd.Note(strings.Repeat("表\u202e\u200b\x1b[1A", 30))
 	}
 	for _, s := range []*State{NewState(), busyRun(), odd} {
-		for width := 1; width <= 200; width += 1 + width/20 {
-			for height := 0; height < 60; height += 1 + height/8 {
+		for width := 1; width <= 200; width += 1 + width/8 {
+			for height := 0; height < 60; height += 1 + height/4 {
 				for p := range panes + 1 {
 					o := options{width: width, height: height, unicode: width%2 == 0, s: colors, notes: height%2 == 0, hint: watchHint, pane: p % panes, help: p == panes, metric: width % len(metrics), offset: height}
 					lines := s.lines(now, o)

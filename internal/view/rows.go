@@ -222,22 +222,18 @@ func (f *frame) deviceRow() (out row) {
 	return out
 }
 
-// findingRows are up to two lines of what limits the run.
-func (f *frame) findingRows(text string, first bool) (rows []row) {
+// textRows are up to two lines of text with a label; none for no text.
+func (f *frame) textRows(label, text string) (rows []row) {
 	s := f.o.s
 	lines := wrap(clean(text), f.width-7)
 	if len(lines) > 2 {
 		lines = append(lines[:1], strings.Join(lines[1:], " ")) // the row cuts it
 	}
-	for i, line := range lines {
+	for _, line := range lines {
 		var r row
-		label := "       "
-		if first && i == 0 {
-			label = "limit  "
-		}
-		r.item().add(s.dim, s.reset, label)
+		r.item().add(s.dim, s.reset, pad(label, 7))
 		r.words(s.warn, s.reset, line)
-		rows = append(rows, r)
+		rows, label = append(rows, r), ""
 	}
 	return rows
 }

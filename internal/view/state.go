@@ -22,9 +22,10 @@ type Checkpoint struct {
 
 // State has the facts of a run that frames show. It is not safe for concurrent use.
 type State struct {
-	Run      Run
-	Saved    *Checkpoint // the last; nil: none
-	Findings []string    // what limits the run, the most important first
+	Run     Run
+	Saved   *Checkpoint // the last; nil: none
+	Limit   string      // of the run's speed; empty: unknown
+	Warning string      // of the run's health; empty: none
 	// Over is true if the run has ended; Ended says how.
 	Over  bool
 	Ended string
