@@ -26,7 +26,8 @@ const (
 	opHeartbeat // both ways
 	opTryGet    // opGet that does not wait
 	opNone      // answer: the key has no value
-	lastOp      = opNone
+	opClock     // answer: rank 0's clock (trace.Now), u64
+	lastOp      = opClock
 )
 
 // Limits of keys and values, in bytes.

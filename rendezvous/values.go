@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+
+	"trireme/trace"
 )
 
 type gathering struct {
@@ -43,6 +45,8 @@ func (s *server) handle(p *peer, m message) {
 			return
 		}
 		reply(opNone, nil)
+	case opClock:
+		reply(opOK, binary.BigEndian.AppendUint64(nil, uint64(trace.Now())))
 	case opGather, opAwait:
 		g := s.gathers[m.key]
 		if g == nil {
