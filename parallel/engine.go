@@ -285,6 +285,9 @@ func (e *Engine) unitName() string {
 	return e.step.unit.Name
 }
 
+// Groups returns the ranks of the groups of this rank, by name.
+func (e *Engine) Groups() map[string][]int { return e.mesh.Groups() }
+
 // SetRecorder sets the recorder of this rank's activity; nil records nothing.
 func (e *Engine) SetRecorder(r *flight.Recorder) { e.recorder = r }
 

@@ -61,12 +61,13 @@ type Mesh struct {
 	shape  MeshShape
 	rank   int
 	groups [axes]collective.Group
+	names  map[string][]int // the ranks of the groups by name
 }
 
 // NewMesh forms the groups of a mesh of w's ranks. reshard is the size of the Reshard groups, 0 for
 // none. Every rank calls it with the same arguments.
 func NewMesh(w Ranks, shape MeshShape, reshard int) (*Mesh, error) {
-	m := &Mesh{shape: shape, rank: w.Rank()}
+	m := &Mesh{shape: shape, rank: w.Rank(), names: map[string][]int{}}
 	if n := shape.stride(Pipeline) * shape.size(Pipeline); n != w.Size() {
 		return nil, fmt.Errorf("parallel: the mesh has %d ranks, and the world %d", n, w.Size())
 	}
@@ -84,6 +85,7 @@ func NewMesh(w Ranks, shape MeshShape, reshard int) (*Mesh, error) {
 			g, err := w.Group(name, ranks)
 			if failed = err; g != nil {
 				mine = g
+				m.names[name] = ranks
 			}
 		}
 		return mine
@@ -102,6 +104,9 @@ func NewMesh(w Ranks, shape MeshShape, reshard int) (*Mesh, error) {
 	}
 	return m, failed
 }
+
+// Groups returns the ranks of each group of this rank, by the group's name.
+func (m *Mesh) Groups() map[string][]int { return m.names }
 
 // Size returns the number of ranks along an axis.
 func (m *Mesh) Size(a Axis) int { return m.shape.size(a) }

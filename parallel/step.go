@@ -141,11 +141,15 @@ type Vote uint8
 const (
 	VoteStop      Vote = iota // stop the run after this step
 	VoteLowMemory             // this rank is short of memory
+	VoteTrace                 // trace steps; see TraceSteps
 	numVotes
 )
 
 // Vote casts vote v for the current step.
 func (e *Engine) Vote(v Vote) { e.step.votes[v] = 1 }
+
+// TraceSteps asks all ranks with the current step to trace n steps. Result.Votes of VoteTrace has the sum over ranks.
+func (e *Engine) TraceSteps(n int64) { e.step.votes[VoteTrace] = n }
 
 // Result holds the totals over all ranks of a step or pass. Its methods wait for them; later steps do
 // not change it.

@@ -61,6 +61,9 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 		stopping := false
 		read := int64(0) // when the last result was read (trace.Now)
 		r.spans.start(r.deps.Trace)
+		if r.deps.Tracer != nil && !r.Done() {
+			r.deps.Tracer.Start(r.state.Step + 1)
+		}
 		for !r.Done() {
 			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && !stopping && !r.endsFlight(r.state.Step+int64(len(flight)))) {
 				var s enqueued
@@ -85,6 +88,9 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 			}
 			for i := 0; i < len(hooks) && err == nil; i++ {
 				err = hooks[i].AfterStep(ctx, r, rec)
+			}
+			if traced := r.traceStep(len(flight)); err == nil {
+				err = traced
 			}
 			if !yield(rec, err) || err != nil {
 				return
@@ -116,6 +122,9 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	s.waited, s.data = trace.Elapsed(s.began), r.loader.State()
 	if r.deps.Stop() {
 		r.engine.Vote(parallel.VoteStop)
+	}
+	if r.deps.Tracer != nil {
+		r.engine.TraceSteps(r.deps.Tracer.Request())
 	}
 	r.engine.CountTokens(batch.Tokens, r.flops(batch))
 	r.engine.CountData(s.waited)
@@ -157,6 +166,7 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
 	ended := trace.Now()
 	r.state.Scaler = r.stepper.LossScale()
 	stop = o.Votes(parallel.VoteStop) > 0
+	r.traced += o.Votes(parallel.VoteTrace)
 	r.state.Step++
 	r.state.Data = s.data
 	switch {

@@ -52,6 +52,8 @@ type Deps struct {
 	// Trace records this rank's spans, from which rank 0's records have the split of a step's time; nil records
 	// nothing.
 	Trace *trace.Recorder
+	// Tracer keeps spans of steps; nil for none.
+	Tracer Tracer
 	// PeakFLOPS is the peak FLOP/s of one rank, for MFU; 0 is unknown.
 	PeakFLOPS float64
 	// Device returns the state of this machine's GPUs for records; nil for none.
@@ -97,8 +99,9 @@ type Run struct {
 	evalEvery int64    // steps; 0: at the end
 	saveEvery [2]int64 // steps: save_every_n_steps and save_every_n_epochs; 0: at the end
 	state     progress
-	stopped   bool // a rank voted to stop, and no step is in flight
-	compiled  int  // programs that noteCompiled has reported
+	stopped   bool  // a rank voted to stop, and no step is in flight
+	compiled  int   // programs that noteCompiled has reported
+	traced    int64 // steps that a rank asks to trace since the last traceStep
 }
 
 // progress is the trainer state in a checkpoint.

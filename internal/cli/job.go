@@ -35,6 +35,7 @@ type job struct {
 	perProc  int                     // ranks per process
 	planned  map[string]int64        // peak bytes of a rank by category, and total; nil until checkMemory
 	stepping bool                    // training steps have started, here or in workers
+	trace    traceFlag
 }
 
 // job loads the configuration: the file or recipe, the environment, --set, flags, then more. Later
@@ -56,7 +57,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 			return nil, err
 		}
 	}
-	j := &job{}
+	j := &job{trace: f.trace}
 	defaults := train.Default()
 	switch f.mode {
 	case "ddp":

@@ -45,6 +45,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newPlan(),
 		newRecipes(),
 		newTokenize(),
+		newTrace(),
 		newTrain(),
 		newVersion(),
 		newWatch(),

@@ -46,6 +46,8 @@ type trainFlags struct {
 
 	epochs, maxSteps, learningRate, seed string // unparsed
 
+	trace traceFlag
+
 	detach       bool
 	dryRun       bool
 	json         bool
@@ -90,6 +92,7 @@ starts if possible.`,
 	f.hosts.addHostFlags(p)
 	p.BoolVar(&f.detach, "detach", false, "run in the background, without this terminal; \"trireme watch DIR\" shows the run")
 	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print the memory that the run needs, and stop")
+	p.Var(&f.trace, "trace", "write a trace of `steps=A-B` to OUTPUT_DIR/trace, with ,format=chrome as JSON, with ,format=both as both; may be repeated")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
 }

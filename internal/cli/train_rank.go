@@ -126,6 +126,9 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 		defer machine.Close()
 		deps.Host = machine.Latest
 	}
+	tracer := j.openTracer(w)
+	defer w.closeTracer(tracer)
+	deps.Tracer = tracer
 	run, err := train.Open(ctx, j.cfg, deps)
 	if err != nil {
 		return err
@@ -139,6 +142,7 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 			err = closed
 		}
 	}()
+	tracer.SetGroups(run.Groups())
 	if err := ctx.Err(); err != nil {
 		return err
 	}
