@@ -195,6 +195,11 @@ func (h *hosts) forwardParts(s int, all []int, taken steps) error {
 		case h.last():
 			dst = complete[:(i.hi-i.lo)*out.Size()]
 		}
+		if dst != nil && here && h.accumulate { // dst had the first term
+			if err := h.awaitStep(taken); err != nil {
+				return err
+			}
+		}
 		at := h.chunkOf(i.rank) * part
 		b, err := h.add(sum, i, at+i.lo, at+i.hi, run, dst, begun)
 		switch {

@@ -1,6 +1,9 @@
 package collective
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // others returns the group's other ranks for which keep returns true. The list starts after the caller, so
 // that ranks exchange with different peers at a time.
@@ -73,112 +76,94 @@ func (o *messages) reduces() bool {
 	return o.h.Kind == KindReduceScatter || o.h.Kind == KindAllReduce
 }
 
+// window is the number of bytes by which data is ahead of results on all stripes of an AllReduce. The memory that a
+// result is sent from, or received in, is still in the cache, and a link with this delay-bandwidth product is busy.
+const window = 1 << 20
+
 // largeDirect exchanges data between all ranks: each rank sends its data to every other, sums its part,
 // and, in an AllReduce, sends the sums.
 func (o *messages) largeDirect() error {
-	peers := o.others(anyRank)
-	most := 0
+	return o.direct(o.others(anyRank), func() {
+		if o.h.Kind == KindAllGather {
+			move(o.incoming(o.g.me), o.src)
+		}
+	})
+}
+
+// direct exchanges data with peers in steps. Step i sends every peer chunk i of its data and, in an AllReduce, chunk
+// i-lag of the caller's sums. local copies what does not pass between hosts.
+func (o *messages) direct(peers []int, local func()) error {
+	d := &direct{messages: o, peers: peers}
 	for r := range o.g.ranks {
-		most = max(most, chunksOf(len(o.outgoing(r))).count)
+		d.chunks = max(d.chunks, chunksOf(len(o.outgoing(r))).count)
 	}
-	summed, sent := o.newSteps(most), o.newSteps(most) // chunks
+	if o.h.Kind == KindAllReduce {
+		d.lag = max(window/chunkBytes/len(peers)/o.stripes, 1) * o.stripes
+	}
+	summed, sent := o.newSteps(d.chunks), o.newSteps(d.chunks)
 	return o.together(append([]func() error{func() error {
-		for _, p := range peers {
+		for _, p := range slices.Backward(peers) { // the order in which they send
 			if _, err := o.header(p, 0); err != nil {
 				return err
 			}
 		}
-		if o.h.Kind == KindAllGather {
-			move(o.incoming(o.g.me), o.src)
-		}
-		return o.together(o.striped(func(s int) error {
-			if o.reduces() {
-				if err := o.sum(s, summed[s]); err != nil {
-					return err
-				}
-			}
-			if o.h.Kind != KindReduceScatter {
-				return o.receive(s, peers, sent[s])
-			}
-			return nil
-		})...)
-	}}, o.striped(func(s int) error {
-		if err := o.scatter(s, peers, sent[s]); err != nil || o.h.Kind != KindAllReduce {
-			return err
-		}
-		return o.publish(s, peers, summed[s])
-	})...)...)
+		local()
+		return o.together(o.striped(func(s int) error { return d.receive(s, summed[s], sent[s]) })...)
+	}}, o.striped(func(s int) error { return d.send(s, summed[s], sent[s]) })...)...)
 }
 
-// scatter sends the peers their data.
-func (o *messages) scatter(s int, peers []int, sent steps) error {
+type direct struct {
+	*messages
+	peers  []int
+	chunks int // of the longest part
+	lag    int // chunks
+}
+
+// chunk returns chunk i of b, or nothing.
+func chunk(b []byte, i int) []byte {
+	if i < 0 {
+		return nil
+	}
+	return chunksOf(len(b)).of(b, i)
+}
+
+func (d *direct) send(s int, summed, sent steps) error {
 	if s == 0 {
-		for _, p := range peers {
-			if err := o.sendHeader(p, nil); err != nil {
+		for _, p := range d.peers {
+			if err := d.sendHeader(p, nil); err != nil {
 				return err
 			}
 		}
 	}
-	l := o.label(phaseData)
-	for i, more := s, true; more; i += o.stripes {
-		more = false
-		for _, p := range peers {
-			b := o.outgoing(p)
-			c := chunksOf(len(b))
-			if i >= c.count {
-				continue
-			}
-			if err := o.write(p, s, l.at(0, i), c.of(b, i)); err != nil {
+	data, result := d.label(phaseData), d.label(phaseResult)
+	for i := s; i < d.chunks+d.lag; i += d.stripes {
+		if i < d.chunks {
+			if err := d.sendChunk(s, data.at(0, i), func(p int) []byte { return chunk(d.outgoing(p), i) }); err != nil {
 				return err
 			}
-			more = true
-		}
-		if more {
 			sent.done()
 		}
-	}
-	return nil
-}
-
-// sum reduces the ranks' data for the caller in rank order.
-func (o *messages) sum(s int, summed steps) error {
-	g, mine, dst := o.g, o.outgoing(o.g.me), o.dst
-	if o.h.Kind == KindAllReduce {
-		dst = mine
-	}
-	in, out := o.h.DType.Size(), o.h.Out.Size()
-	l, c := o.label(phaseData), chunksOf(len(mine))
-	hold := g.buffer(s, (len(g.ranks)-1)*c.size)
-	srcs := make([][]byte, len(g.ranks))
-	for i := s; i < c.count; i += o.stripes {
-		m := c.of(mine, i)
-		rest := hold
-		for r := range srcs {
-			if r == g.me {
-				srcs[r] = m
-				continue
-			}
-			srcs[r], rest = rest[:len(m)], rest[len(m):]
-			if err := o.read(r, s, l.at(0, i), srcs[r]); err != nil {
+		if d.lag == 0 {
+			continue
+		}
+		sum := chunk(d.incoming(d.g.me), i-d.lag)
+		if len(sum) > 0 {
+			if err := d.awaitStep(summed); err != nil {
 				return err
 			}
 		}
-		reduce(dst[i*c.size/in*out:][:len(m)/in*out], o.h.Out, srcs, o.h.DType, o.h.Op, o.accumulate)
-		summed.done()
-	}
-	return nil
-}
-
-// publish sends the caller's part of an AllReduce, as it is summed.
-func (o *messages) publish(s int, peers []int, summed steps) error {
-	mine := o.incoming(o.g.me)
-	l, c := o.label(phaseResult), chunksOf(len(mine))
-	for i := s; i < c.count; i += o.stripes {
-		if err := o.awaitStep(summed); err != nil {
+		if err := d.sendChunk(s, result.at(0, i-d.lag), func(int) []byte { return sum }); err != nil {
 			return err
 		}
-		for _, p := range peers {
-			if err := o.write(p, s, l.at(0, i), c.of(mine, i)); err != nil {
+	}
+	return nil
+}
+
+// sendChunk sends a chunk, if it is not empty, to every peer.
+func (d *direct) sendChunk(s int, label []byte, of func(peer int) []byte) error {
+	for _, p := range d.peers {
+		if b := of(p); len(b) > 0 {
+			if err := d.write(p, s, label, b); err != nil {
 				return err
 			}
 		}
@@ -186,31 +171,70 @@ func (o *messages) publish(s int, peers []int, summed steps) error {
 	return nil
 }
 
-// receive reads the peers' data into dst. In an AllReduce this overwrites data that was sent before.
-func (o *messages) receive(s int, peers []int, sent steps) error {
-	phase := byte(phaseData)
-	if o.h.Kind == KindAllReduce {
-		phase = phaseResult
-	}
-	l := o.label(phase)
-	for i, more := s, true; more; i += o.stripes {
-		more = false
-		for _, p := range peers {
-			b := o.incoming(p)
-			c := chunksOf(len(b))
-			if i >= c.count {
-				continue
-			}
-			if !more && o.h.Kind == KindAllReduce {
-				if err := o.awaitStep(sent); err != nil {
-					return err
-				}
-			}
-			if err := o.read(p, s, l.at(0, i), c.of(b, i)); err != nil {
+// receiveChunk receives a chunk from every peer. The peer that sends to the caller first comes first, so that ranks
+// do not wait in a cycle for each other to read.
+func (d *direct) receiveChunk(s int, label []byte, of func(peer int) []byte) error {
+	for _, p := range slices.Backward(d.peers) {
+		if b := of(p); len(b) > 0 {
+			if err := d.read(p, s, label, b); err != nil {
 				return err
 			}
-			more = true
 		}
 	}
 	return nil
+}
+
+// receive receives the peers' data and sums it, or receives it in dst. In an AllReduce the results of others
+// replace data that was sent before.
+func (d *direct) receive(s int, summed, sent steps) error {
+	data, result := d.label(phaseData), d.label(phaseResult)
+	sum := d.summer(s)
+	for i := s; i < d.chunks+d.lag; i += d.stripes {
+		var err error
+		switch {
+		case i >= d.chunks:
+		case d.reduces():
+			if err = sum(data, i); err == nil && len(chunk(d.outgoing(d.g.me), i)) > 0 {
+				summed.done()
+			}
+		default:
+			err = d.receiveChunk(s, data.at(0, i), func(p int) []byte { return chunk(d.incoming(p), i) })
+		}
+		if err == nil && d.lag > 0 && i >= d.lag {
+			if err = d.awaitStep(sent); err == nil {
+				err = d.receiveChunk(s, result.at(0, i-d.lag), func(p int) []byte { return chunk(d.incoming(p), i-d.lag) })
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summer returns a function that receives the peers' chunk i for the caller and reduces them in rank order.
+func (d *direct) summer(s int) func(l *label, i int) error {
+	g, mine, dst := d.g, d.outgoing(d.g.me), d.dst
+	if d.h.Kind == KindAllReduce {
+		dst = mine
+	}
+	in, out := d.h.DType.Size(), d.h.Out.Size()
+	c := chunksOf(len(mine))
+	hold := slices.Collect(slices.Chunk(g.buffer(s, len(g.ranks)*c.size), max(c.size, 1)))
+	srcs := make([][]byte, len(g.ranks))
+	return func(l *label, i int) error {
+		m := c.of(mine, i)
+		if len(m) == 0 {
+			return nil
+		}
+		for r := range srcs {
+			srcs[r] = hold[r][:len(m)]
+		}
+		srcs[g.me] = m
+		if err := d.receiveChunk(s, l.at(0, i), func(p int) []byte { return srcs[p] }); err != nil {
+			return err
+		}
+		reduce(dst[i*c.size/in*out:][:len(m)/in*out], d.h.Out, srcs, d.h.DType, d.h.Op, d.accumulate)
+		return nil
+	}
 }

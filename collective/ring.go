@@ -148,17 +148,10 @@ func (h *hosts) collectGathered(ring bool) error {
 // allToAll copies between this host's ranks, and exchanges directly with the others.
 func (h *hosts) allToAll() error {
 	peers := h.others(func(rank int) bool { return h.g.mem == nil || !h.onHost(rank) })
-	sent := h.newSteps(chunksOf(len(h.src) / len(h.g.ranks)).count)
-	return h.together(append([]func() error{func() error {
-		for _, p := range peers {
-			if _, err := h.header(p, 0); err != nil {
-				return err
-			}
-		}
+	return h.direct(peers, func() {
 		part := len(h.src) / len(h.g.ranks)
 		for i, b := range h.shown {
 			copy(h.incoming(h.g.local[i]), b[h.g.me*part:][:part])
 		}
-		return h.together(h.striped(func(s int) error { return h.receive(s, peers, sent[s]) })...)
-	}}, h.striped(func(s int) error { return h.scatter(s, peers, sent[s]) })...)...)
+	})
 }

@@ -5,9 +5,10 @@
 //	go run ./bench/cluster -rounds 5
 //
 // The bus bandwidth of an operation is the number of bytes that each rank sends per second, which is also the
-// number that it receives. The stream sends without pause in both directions at once, from a buffer that stays
-// in the cache; its figure is the mean of the two directions. A stream runs before and after each measurement,
-// and the ratio is to their mean.
+// number that it receives. The stream sends and receives without pause on one connection, from one buffer of 64 MiB
+// to another, because a collective's data is in memory too; its figure is the mean of the two directions. A second
+// stream re-sends a buffer of 256 KiB that stays in the cache. Streams run before and after each measurement, and
+// ratios are to their means.
 package main
 
 import (
@@ -110,15 +111,23 @@ func (h *harness) run(ctx context.Context) (err error) {
 // measure runs all variants in each round, with a stream before and after each.
 func (h *harness) measure(ctx context.Context, variants []variant) error {
 	type key struct{ op, variant string }
-	bandwidth, times, ratios := map[key][]float64{}, map[key][]float64{}, map[key][]float64{}
-	var streams, oneWay []float64
+	bandwidth, times, ratios, cached := map[key][]float64{}, map[key][]float64{}, map[key][]float64{}, map[key][]float64{}
+	var streams, cachedStreams, oneWay []float64
+	both := func() (s [2]float64, err error) {
+		for i, size := range []int{memoryBytes, streamBytes} {
+			if s[i], err = h.streamed(ctx, "both", size); err != nil {
+				return s, err
+			}
+		}
+		return s, nil
+	}
 	for range h.rounds {
-		one, err := h.streamed(ctx, "one")
+		one, err := h.streamed(ctx, "one", memoryBytes)
 		if err != nil {
 			return err
 		}
 		oneWay = append(oneWay, one)
-		before, err := h.streamed(ctx, "both")
+		before, err := both()
 		if err != nil {
 			return err
 		}
@@ -127,7 +136,7 @@ func (h *harness) measure(ctx context.Context, variants []variant) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
-			after, err := h.streamed(ctx, "both")
+			after, err := both()
 			if err != nil {
 				return err
 			}
@@ -135,21 +144,23 @@ func (h *harness) measure(ctx context.Context, variants []variant) error {
 				k := key{op, v.name}
 				bandwidth[k] = append(bandwidth[k], f.Busbw)
 				times[k] = append(times[k], f.Us)
-				ratios[k] = append(ratios[k], f.Busbw/((before+after)/2))
+				ratios[k] = append(ratios[k], f.Busbw/((before[0]+after[0])/2))
+				cached[k] = append(cached[k], f.Busbw/((before[1]+after[1])/2))
 			}
-			streams = append(streams, after)
+			streams, cachedStreams = append(streams, after[0]), append(cachedStreams, after[1])
 			before = after
 		}
 	}
-	fmt.Printf("medians of %d rounds, GB/s; stream: %.2f in one direction, %.2f in each of both\n\n", h.rounds, median(oneWay), median(streams))
-	fmt.Println("| operation | variant | us | busbw | of the stream | per round |\n|---|---|---|---|---|---|")
+	fmt.Printf("medians of %d rounds, GB/s; stream: %.2f in one direction, %.2f in each of both; in the cache %.2f in each of both\n\n",
+		h.rounds, median(oneWay), median(streams), median(cachedStreams))
+	fmt.Println("| operation | variant | us | busbw | of the stream | of a stream in the cache | of the stream per round |\n|---|---|---|---|---|---|---|")
 	keys := slices.SortedFunc(maps.Keys(bandwidth), func(a, b key) int { return cmp.Or(compareOps(a.op, b.op), cmp.Compare(a.variant, b.variant)) })
 	for _, k := range keys {
 		var each []string
 		for _, r := range ratios[k] {
 			each = append(each, fmt.Sprintf("%.2f", r))
 		}
-		fmt.Printf("| %s | %s | %.1f | %.3f | %.2f | %s |\n", k.op, k.variant, median(times[k]), median(bandwidth[k]), median(ratios[k]), strings.Join(each, " "))
+		fmt.Printf("| %s | %s | %.1f | %.3f | %.2f | %.2f | %s |\n", k.op, k.variant, median(times[k]), median(bandwidth[k]), median(ratios[k]), median(cached[k]), strings.Join(each, " "))
 	}
 	return nil
 }
@@ -215,14 +226,14 @@ func (h *harness) ranks(ctx context.Context, program string, args []string, env 
 	return r.Res, json.Unmarshal(lines[len(lines)-1], &r)
 }
 
-// streamed measures a plain stream between the hosts, in GB/s per direction.
-func (h *harness) streamed(ctx context.Context, directions string) (float64, error) {
+// streamed measures a plain stream between buffers of a size on the hosts, in GB/s per direction.
+func (h *harness) streamed(ctx context.Context, directions string, size int) (float64, error) {
 	h.port++
 	addr := fmt.Sprintf("%s:%d", h.hosts[0].Addr, h.port)
 	seconds := fmt.Sprint(max(h.seconds, 0.5))
 	var out [2]bytes.Buffer
-	serve := h.hosts[0].Command(ctx, h.self, "stream", "serve", addr, directions, seconds)
-	dial := h.hosts[1].Command(ctx, h.self, "stream", "dial", addr, directions, seconds)
+	serve := h.hosts[0].Command(ctx, h.self, "stream", "serve", addr, directions, fmt.Sprint(size), seconds)
+	dial := h.hosts[1].Command(ctx, h.self, "stream", "dial", addr, directions, fmt.Sprint(size), seconds)
 	serve.Stdout, serve.Stderr, dial.Stdout, dial.Stderr = &out[0], os.Stderr, &out[1], os.Stderr
 	if err := errors.Join(serve.Start(), dial.Start()); err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,15 +10,22 @@ import (
 	"time"
 )
 
-const streamBytes = 256 << 10
+const (
+	streamBytes = 256 << 10 // of a call, and of a buffer that stays in the cache
+	memoryBytes = 64 << 20  // of a buffer in memory
+)
 
-// stream is one end of a plain stream: serve or dial, address, one or both directions, seconds. The dialer
-// sends. A sender prints its GB/s.
+// stream is one end of a plain stream: serve or dial, address, one or both directions, bytes of each buffer, seconds.
+// The dialer sends. A sender prints its GB/s.
 func stream(args []string) error {
-	if len(args) != 4 {
-		return errors.New("usage: stream serve|dial ADDR one|both SECONDS")
+	if len(args) != 5 {
+		return errors.New("usage: stream serve|dial ADDR one|both BYTES SECONDS")
 	}
-	seconds, err := strconv.ParseFloat(args[3], 64)
+	size, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	seconds, err := strconv.ParseFloat(args[4], 64)
 	if err != nil {
 		return err
 	}
@@ -33,10 +41,10 @@ func stream(args []string) error {
 			sent <- nil
 			return
 		}
-		sent <- send(c, time.Duration(seconds*float64(time.Second)))
+		sent <- send(c, touched(size), time.Duration(seconds*float64(time.Second)))
 	}()
 	if receives {
-		_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{c}, make([]byte, streamBytes))
+		err = receive(c, touched(size))
 	}
 	return errors.Join(err, <-sent)
 }
@@ -65,11 +73,26 @@ func streamConn(role, addr string) (*net.TCPConn, error) {
 	}
 }
 
-func send(c *net.TCPConn, d time.Duration) error {
-	b := make([]byte, streamBytes)
+// touched returns a buffer of n bytes in memory of its own.
+func touched(n int) []byte { return bytes.Repeat([]byte{1}, n) }
+
+// receive reads to one part of b after another.
+func receive(c *net.TCPConn, b []byte) error {
+	for at := 0; ; at = (at + streamBytes) % len(b) {
+		if _, err := io.ReadFull(c, b[at:][:streamBytes]); err != nil {
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// send writes one part of b after another.
+func send(c *net.TCPConn, b []byte, d time.Duration) error {
 	n, began := 0, time.Now()
 	for time.Since(began) < d {
-		k, err := c.Write(b)
+		k, err := c.Write(b[n%len(b):][:streamBytes])
 		if err != nil {
 			return err
 		}

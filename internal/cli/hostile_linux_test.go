@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"trireme/internal/secureconn"
 	"trireme/rendezvous"
@@ -33,18 +38,100 @@ const hostileWindow = time.Second
 
 // stranger makes hostile connections to the ports of a job.
 type stranger struct {
-	ports    []int
-	key      []byte // of the job
-	request  []byte // a true handshake that was recorded
+	Ports    []int
+	Key      []byte // of the job
+	Request  []byte // a true handshake that was recorded
+	Rate     int    // connections per second
 	accepted atomic.Int64
 	made     [len(hostileKinds)]atomic.Int64
+}
+
+// strangerEnv has a stranger as JSON, for TestStrangerProcess.
+const strangerEnv = "TRIREME_TEST_STRANGER"
+
+// flooding is a command to a stranger's process: make connections First to First+N-1.
+type flooding struct{ First, N int }
+
+// flooded is its answer: the connections of each kind that were made, and how many the job accepted.
+type flooded struct {
+	Made     [len(hostileKinds)]int64
+	Accepted int64
+}
+
+// start runs the stranger in a process that gets the processor only when nothing else wants it: a true stranger
+// has its own machine, so its time does not count. It returns a function that floods, and one that ends the process.
+func (s *stranger) start(t *testing.T) (flood func(flooding) flooded, stop func()) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(os.Args[0], "-test.run", "^TestStrangerProcess$")
+	c.Env = append(os.Environ(), strangerEnv+"="+string(b))
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
+		attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}
+		started <- errors.Join(unix.SchedSetAttr(0, &attr, 0), c.Start())
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	answers := json.NewDecoder(out)
+	return func(f flooding) (made flooded) {
+			if err := errors.Join(json.NewEncoder(in).Encode(f), answers.Decode(&made)); err != nil {
+				t.Fatal(err)
+			}
+			return made
+		}, func() {
+			in.Close()
+			if err := c.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+}
+
+// TestStrangerProcess is the process of stranger.start.
+func TestStrangerProcess(t *testing.T) {
+	config := os.Getenv(strangerEnv)
+	if config == "" {
+		t.Skip("only TestHostileConnections runs this")
+	}
+	s := &stranger{}
+	if err := json.Unmarshal([]byte(config), s); err != nil {
+		t.Fatal(err)
+	}
+	commands, answers := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var f flooding
+		if err := commands.Decode(&f); err != nil {
+			os.Exit(0)
+		}
+		var a flooded
+		s.flood(f)
+		for kind := range s.made {
+			a.Made[kind] = s.made[kind].Swap(0)
+		}
+		a.Accepted = s.accepted.Swap(0)
+		if err := answers.Encode(a); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 var hostileKinds = [...]string{"garbage", "half-open", "half a handshake", "replayed handshake", "another secret", "oversize"}
 
 // record keeps the bytes of a handshake with a listener of the same job.
 func (s *stranger) record(t *testing.T) {
-	cfg := secureconn.Config{Key: s.key}
+	cfg := secureconn.Config{Key: s.Key}
 	l, err := secureconn.Listen(t.Context(), "127.0.0.1:0", cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +159,7 @@ func (s *stranger) record(t *testing.T) {
 		wg.Go(func() { io.Copy(in, out) })
 		var tape bytes.Buffer
 		io.Copy(io.MultiWriter(out, &tape), in)
-		s.request = tape.Bytes()
+		s.Request = tape.Bytes()
 	})
 	c, err := secureconn.Dial(t.Context(), raw.Addr().String(), cfg, []byte{0, 0, 0, 1, 0, 0, 0, 2})
 	if err != nil {
@@ -81,19 +168,19 @@ func (s *stranger) record(t *testing.T) {
 	c.Close()
 	raw.Close()
 	wg.Wait()
-	if len(s.request) < 200 {
-		t.Fatalf("a handshake of %d bytes was recorded", len(s.request))
+	if len(s.Request) < 200 {
+		t.Fatalf("a handshake of %d bytes was recorded", len(s.Request))
 	}
 }
 
 // connect makes the i-th connection. It counts as accepted if the listener answers more than its greeting.
 func (s *stranger) connect(i int, hold func(net.Conn)) {
 	kind := i % len(hostileKinds)
-	addr := fmt.Sprintf("127.0.0.1:%d", s.ports[i/len(hostileKinds)%len(s.ports)])
+	addr := fmt.Sprintf("127.0.0.1:%d", s.Ports[i/len(hostileKinds)%len(s.Ports)])
 	if hostileKinds[kind] == "another secret" {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		key := bytes.Clone(s.key)
+		key := bytes.Clone(s.Key)
 		key[i%len(key)]++
 		if c, err := secureconn.Dial(ctx, addr, secureconn.Config{Key: key}, nil); err == nil {
 			s.accepted.Add(1)
@@ -120,13 +207,13 @@ func (s *stranger) connect(i int, hold func(net.Conn)) {
 		hold(c)
 		return
 	case "half a handshake":
-		c.Write(s.request[:1+rand.IntN(len(s.request)-1)])
+		c.Write(s.Request[:1+rand.IntN(len(s.Request)-1)])
 		hold(c)
 		return
 	case "replayed handshake":
-		b = s.request
+		b = s.Request
 	case "oversize":
-		b = bytes.Repeat(s.request, 64)
+		b = bytes.Repeat(s.Request, 64)
 	}
 	c.Write(b)
 	c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
@@ -136,31 +223,35 @@ func (s *stranger) connect(i int, hold func(net.Conn)) {
 	c.Close()
 }
 
-// flood makes n connections at a rate, starting with the i-th, and holds up to 1000 silent ones.
-func (s *stranger) flood(i, n, rate int, held *[]net.Conn) {
+// flood makes connections at a rate, holds up to 1000 silent ones, and closes them.
+func (s *stranger) flood(f flooding) {
 	var mu sync.Mutex
+	var held []net.Conn
 	hold := func(c net.Conn) {
 		mu.Lock()
 		defer mu.Unlock()
-		if *held = append(*held, c); len(*held) > 1000 {
-			(*held)[0].Close()
-			*held = (*held)[1:]
+		if held = append(held, c); len(held) > 1000 {
+			held[0].Close()
+			held = held[1:]
 		}
 	}
 	var wg sync.WaitGroup
 	began := time.Now()
 	busy := make(chan struct{}, 64)
-	for k := range n {
-		if ahead := time.Duration(k) * time.Second / time.Duration(rate); time.Since(began) < ahead {
+	for k := range f.N {
+		if ahead := time.Duration(k) * time.Second / time.Duration(s.Rate); time.Since(began) < ahead {
 			time.Sleep(ahead - time.Since(began))
 		}
 		busy <- struct{}{}
 		wg.Go(func() {
-			s.connect(i+k, hold)
+			s.connect(f.First+k, hold)
 			<-busy
 		})
 	}
 	wg.Wait()
+	for _, c := range held {
+		c.Close()
+	}
 }
 
 // stepRecord is a line of metrics.jsonl.
@@ -223,7 +314,7 @@ func TestHostileConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stranger{key: key}
+	s := &stranger{Key: key, Rate: *hostileRate}
 	s.record(t)
 	args := []string{"train", "--config", "run.yaml", "--set", "training.global_batch_size=24", "--set", "training.lr_scheduler=constant", "--output_dir"}
 	r := &ranks{}
@@ -237,26 +328,28 @@ func TestHostileConnections(t *testing.T) {
 		r.start(t, dir, env, append(args, "out", "--set", "parallel.backend=tcp"))
 	}
 	r.steps(t, dir, 20)
-	if s.ports = listeningPorts(t, r); len(s.ports) != 3 { // the store, and each rank
-		t.Fatalf("the run listens at %v", s.ports)
+	if s.Ports = listeningPorts(t, r); len(s.Ports) != 3 { // the store, and each rank
+		t.Fatalf("the run listens at %v", s.Ports)
 	}
+	flood, stop := s.start(t)
+	defer stop()
 	type window struct {
 		from, to time.Time
 		flooded  bool
 	}
 	var windows []window
-	var held []net.Conn
-	flooded := time.Duration(0)
+	var total flooded
+	spent := time.Duration(0)
 	perWindow := int(hostileWindow.Seconds() * float64(*hostileRate))
 	for i := 0; i < *hostile; i += perWindow {
 		from := time.Now()
-		s.flood(i, min(perWindow, *hostile-i), *hostileRate, &held)
+		made := flood(flooding{i, min(perWindow, *hostile-i)})
 		mid := time.Now()
-		flooded += mid.Sub(from)
-		for _, c := range held {
-			c.Close()
+		spent += mid.Sub(from)
+		total.Accepted += made.Accepted
+		for kind, n := range made.Made {
+			total.Made[kind] += n
 		}
-		held = nil
 		time.Sleep(hostileWindow)
 		windows = append(windows, window{from, mid, true}, window{mid.Add(50 * time.Millisecond), time.Now(), false})
 	}
@@ -289,17 +382,17 @@ func TestHostileConnections(t *testing.T) {
 	}
 	made := 0
 	for kind, name := range hostileKinds {
-		n := int(s.made[kind].Load())
+		n := int(total.Made[kind])
 		if made += n; n < *hostile/len(hostileKinds)/2 {
 			t.Errorf("%s: only %d connections", name, n)
 		}
 	}
-	if s.accepted.Load() != 0 {
-		t.Errorf("%d of %d hostile connections were accepted", s.accepted.Load(), made)
+	if total.Accepted != 0 {
+		t.Errorf("%d of %d hostile connections were accepted", total.Accepted, made)
 	}
 	ratio := median(ratios)
 	t.Logf("%d hostile connections at %.0f per second, none accepted; %d steps with them of %.2f ms (median), %d without of %.2f ms; median ratio of %d pairs of windows %.3f",
-		made, float64(made)/flooded.Seconds(), len(with), 1e3*median(with), len(without), 1e3*median(without), len(ratios), ratio)
+		made, float64(made)/spent.Seconds(), len(with), 1e3*median(with), len(without), 1e3*median(without), len(ratios), ratio)
 	if *hostile >= 100_000 && ratio > 1.05 {
 		t.Errorf("a step takes %.3f times as long with hostile connections, the limit is 1.05", ratio)
 	}
