@@ -1,10 +1,6 @@
-// Frame draws one frame of a recorded terminal as SVG, for the picture in README:
+// Frame draws a frame of the live view as SVG, for the picture in README:
 //
-//	script -qc "stty cols 96 rows 30; trireme train" live.typescript
-//	go run ./docs/img/_frame "400/600" < live.typescript > docs/img/live.svg
-//
-// It follows the few control sequences that the live view writes, and takes the last moment at which
-// the screen shows its argument.
+//	CLICOLOR_FORCE=1 COLUMNS=110 trireme watch --once runs/go-source-1 | go run ./docs/img/_frame > docs/img/live.svg
 package main
 
 import (
@@ -13,7 +9,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -22,103 +17,41 @@ type cell struct {
 	style string // SVG attributes
 }
 
-type screen struct {
-	lines    [][]cell
-	row, col int
-	style    string
+var color = regexp.MustCompile(`^\x1b\[([0-9]*)m`)
+
+// styles are SVG attributes by the color of a terminal.
+var styles = map[string]string{
+	"1": ` font-weight="bold" fill="#ffffff"`, "2": ` fill="#8b949e"`, "31": ` fill="#ff7b72"`, "32": ` fill="#3fb950"`, "33": ` fill="#d29922"`,
+	"34": ` fill="#58a6ff"`, "35": ` fill="#bc8cff"`, "36": ` fill="#39c5cf"`,
 }
 
-var sequence = regexp.MustCompile(`^\x1b\[([?0-9;]*)([A-Za-z])`)
-
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, `usage: frame TEXT < TYPESCRIPT > SVG`)
-		os.Exit(2)
-	}
 	b, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	s, found := &screen{}, ""
-	_, text, _ := strings.Cut(string(b), "\n") // after script's own line
-	for text != "" {
-		if m := sequence.FindStringSubmatch(text); m != nil {
-			if m[1] == "?2026" && m[2] == "l" && strings.Contains(s.text(), os.Args[1]) {
-				found = s.svg()
-			}
-			s.control(m[1], m[2])
-			text = text[len(m[0]):]
+	var lines [][]cell
+	for line := range strings.Lines(string(b)) {
+		lines = append(lines, cells(strings.TrimRight(line, "\n")))
+	}
+	fmt.Print(svg(lines))
+}
+
+func cells(line string) (out []cell) {
+	style := ""
+	for line != "" {
+		if m := color.FindStringSubmatch(line); m != nil {
+			style, line = styles[m[1]], line[len(m[0]):]
 			continue
 		}
-		r := []rune(text[:min(4, len(text))])[0]
-		s.put(r)
-		text = text[len(string(r)):]
+		r := []rune(line)[0]
+		out, line = append(out, cell{r, style}), line[len(string(r)):]
 	}
-	if found == "" {
-		fmt.Fprintf(os.Stderr, "no frame shows %q\n", os.Args[1])
-		os.Exit(1)
-	}
-	fmt.Print(found)
+	return out
 }
 
-func (s *screen) put(r rune) {
-	for s.row >= len(s.lines) {
-		s.lines = append(s.lines, nil)
-	}
-	switch r {
-	case '\r':
-		s.col = 0
-	case '\n':
-		s.row++
-	default:
-		l := s.lines[s.row]
-		for len(l) <= s.col {
-			l = append(l, cell{r: ' '})
-		}
-		l[s.col] = cell{r, s.style}
-		s.lines[s.row] = l
-		s.col++
-	}
-}
-
-func (s *screen) control(parameters, final string) {
-	n, _ := strconv.Atoi(parameters)
-	switch final {
-	case "A":
-		s.row = max(0, s.row-max(1, n))
-	case "K":
-		if s.row < len(s.lines) && s.col < len(s.lines[s.row]) {
-			s.lines[s.row] = s.lines[s.row][:s.col]
-		}
-	case "m":
-		s.style = map[int]string{0: "", 1: ` font-weight="bold" fill="#ffffff"`, 2: ` fill="#8b949e"`, 36: ` fill="#39c5cf"`}[n]
-	}
-}
-
-func (s *screen) text() string {
-	var b strings.Builder
-	for _, l := range s.lines {
-		for _, c := range l {
-			b.WriteRune(c.r)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// svg draws the lines of the screen, which scrolls past what came before the run's first line.
-func (s *screen) svg() string {
-	lines := s.lines
-	for len(lines) > 0 && len(lines[len(lines)-1]) == 0 {
-		lines = lines[:len(lines)-1]
-	}
-	for i, l := range lines {
-		if strings.HasPrefix((&screen{lines: [][]cell{l}}).text(), "model: ") {
-			lines = lines[i:]
-			break
-		}
-	}
+func svg(lines [][]cell) string {
 	const width, height, margin = 8.43, 19, 14
 	columns := 0
 	for _, l := range lines {
