@@ -70,7 +70,7 @@ func svg(lines [][]cell) string {
 				run.WriteRune(l[end].r)
 				end++
 			}
-			fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f"%s>%s</text>`+"\n", margin+float64(at)*width, margin+(i+1)*height-5, float64(end-at)*width, l[at].style, html.EscapeString(run.String()))
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f"%s>%s</text>`+"\n", margin+float64(at)*width, margin+(i+1)*height-5, float64(end-at)*width, l[at].style, html.EscapeString(strings.ReplaceAll(run.String(), " ", "\u00a0")))
 			at = end
 		}
 	}
