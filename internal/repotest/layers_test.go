@@ -12,7 +12,7 @@ var layers = [][]string{
 	1:  {"internal/cluster/store", "internal/conf", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/render", "internal/tracefile", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "internal/tracereport", "internal/tracing", "launch"},
 	3:  {"tensor", "internal/cluster", "internal/runlog", "internal/trackers", "internal/view"},
-	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
+	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn", "internal/verdict"},
 	5:  {"nn", "checkpoint", "collective/mpi", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
 	6:  {"internal/preflight", "parallel", "model", "internal/backend/xla"},
 	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},

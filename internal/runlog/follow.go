@@ -14,7 +14,7 @@ import (
 // notify only writers of the same host.
 const pollEvery = 300 * time.Millisecond
 
-// Update is what was written to a run since the update before.
+// Update has the records and events since the update before.
 type Update struct {
 	// Reset reports that the run was resumed from an earlier step: records of later steps were removed, and Lines
 	// begin with the first step.

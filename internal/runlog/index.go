@@ -42,17 +42,17 @@ type records struct {
 	resets  int
 	broken  map[string]bool // files of the index that do not fit
 	totals  []float64       // tokens before each chunk
-	places  []string        // directories of the index, the first that can be written first
+	folders  []string        // directories of the index, the first that can be written first
 }
 
 func newRecords(dir string) *records {
 	n := newNames()
 	r := &records{dir: dir, names: n, scan: scanner{names: n, evals: map[int]int{}}, highest: -1, broken: map[string]bool{}}
-	r.places = []string{filepath.Join(dir, rundir.Index)}
+	r.folders = []string{filepath.Join(dir, rundir.Index)}
 	if cache, err := os.UserCacheDir(); err == nil {
 		if abs, err := filepath.Abs(dir); err == nil {
 			name := sha256.Sum256([]byte(abs))
-			r.places = append(r.places, filepath.Join(cache, "trireme", "runs", hex.EncodeToString(name[:12])))
+			r.folders = append(r.folders, filepath.Join(cache, "trireme", "runs", hex.EncodeToString(name[:12])))
 		}
 	}
 	return r
@@ -298,7 +298,7 @@ func (r *records) thaw() error {
 					return r.damaged(c, err)
 				}
 				if id := r.names.id([]byte(name)); id >= 0 {
-					t.place(id, v)
+					t.setAll(id, v)
 				}
 			}
 			if v, _ := t.values(fixed[colTotal]); v != nil {
@@ -334,15 +334,15 @@ func (r *records) save(t *table) error {
 	if err != nil {
 		return err
 	}
-	for i, place := range r.places {
-		if err = os.MkdirAll(place, 0o755); err != nil {
+	for i, folder := range r.folders {
+		if err = os.MkdirAll(folder, 0o755); err != nil {
 			continue
 		}
-		path := filepath.Join(place, fileName(t.part, r.seq))
+		path := filepath.Join(folder, fileName(t.part, r.seq))
 		if err = t.write(path, digest); err == nil {
 			delete(r.broken, path)
-			r.places[0], r.places[i] = r.places[i], r.places[0]
-			sweep(place)
+			r.folders[0], r.folders[i] = r.folders[i], r.folders[0]
+			sweep(folder)
 			return nil
 		}
 	}
@@ -350,8 +350,8 @@ func (r *records) save(t *table) error {
 }
 
 // sweep removes files that writers left when they were killed.
-func sweep(place string) {
-	left, _ := filepath.Glob(filepath.Join(place, ".*.tmp*"))
+func sweep(folder string) {
+	left, _ := filepath.Glob(filepath.Join(folder, ".*.tmp*"))
 	for _, path := range left {
 		if st, err := os.Lstat(path); err == nil && time.Since(st.ModTime()) > time.Hour {
 			os.Remove(path) // another reader may be faster
@@ -369,8 +369,8 @@ func (r *records) loadFile(seq int, size int64) *stored {
 	if n := len(r.chunks); n > 0 {
 		_, highest = r.chunks[n-1].steps()
 	}
-	for _, place := range r.places {
-		path := filepath.Join(place, fileName(r.at.part, seq))
+	for _, folder := range r.folders {
+		path := filepath.Join(folder, fileName(r.at.part, seq))
 		if r.broken[path] {
 			continue
 		}

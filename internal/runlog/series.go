@@ -204,7 +204,7 @@ func (b *builder) flush() {
 }
 
 // Columns returns the values of metrics in each record of the steps from to to; to 0 is the last step. The first
-// is the step. A record without the metric, or whose value is not finite, has NaN; Missing tells them apart.
+// is the step. A record without the metric, or whose value is not finite, has NaN; see Missing.
 func (r *Run) Columns(from, to int64, metrics ...string) (out [][]float64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -66,7 +66,7 @@ func summarize(values []float64, rows int) []bucket {
 	return out
 }
 
-// position is a place between lines of the records: a byte of a part.
+// position is between two lines of the records: a byte of a part.
 type position struct {
 	part int // number of the file; see monitor.Parts
 	at   int64
@@ -124,8 +124,8 @@ func (t *table) add(step int64, offset int64, cells []cell) {
 	t.set(colTotal, t.tokens)
 }
 
-// place sets a whole column.
-func (t *table) place(id int, values []float64) {
+// setAll sets a whole column.
+func (t *table) setAll(id int, values []float64) {
 	if id >= len(t.columns) {
 		t.columns = append(t.columns, make([][]float64, max(id+1, len(fixed))-len(t.columns))...)
 	}
