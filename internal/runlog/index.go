@@ -42,7 +42,7 @@ type records struct {
 	resets  int
 	broken  map[string]bool // files of the index that do not fit
 	totals  []float64       // tokens before each chunk
-	folders  []string        // directories of the index, the first that can be written first
+	folders []string        // directories of the index, the first that can be written first
 }
 
 func newRecords(dir string) *records {

@@ -84,7 +84,7 @@ func divergence(c *curve) []Finding {
 	return []Finding{f}
 }
 
-// spikes finds steps whose loss is far above that of the steps before, and the rows that they trained on.
+// spikes finds steps whose loss is much higher than in the steps before, and the rows that they trained on.
 func spikes(c *curve) []Finding {
 	const before = 20
 	if len(c.steps) < minSteps {
