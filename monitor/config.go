@@ -13,6 +13,11 @@ type Config struct {
 	LogEveryNSteps int `yaml:"log_every_n_steps"`
 	// TensorBoard writes event files to tb/ in the output directory. Default true.
 	TensorBoard bool `yaml:"tensorboard"`
+	// RotateBytes is the size in bytes at which metrics.jsonl becomes metrics-000001.jsonl and so on, and a new
+	// file begins. 0 keeps one file. Default 268435456.
+	RotateBytes int64 `yaml:"rotate_bytes"`
+	// Alerts are rules that call a command or a webhook. Default [].
+	Alerts []Alert `yaml:"alerts"`
 	// View shows the live view instead of lines if the output is a terminal. One of auto | never.
 	// Default auto.
 	View ViewMode `yaml:"view"`
@@ -38,6 +43,9 @@ type Config struct {
 	OTLP       OTLP       `yaml:"otlp"`
 }
 
+// minRotate is the least RotateBytes: smaller files would be many.
+const minRotate = 1 << 16
+
 // ViewMode is when the live view is shown.
 type ViewMode string
 
@@ -52,7 +60,7 @@ func (ViewMode) Choices() []string { return []string{string(ViewAuto), string(Vi
 
 // Default returns the default configuration.
 func Default() Config {
-	return Config{LogEveryNSteps: 1, TensorBoard: true, View: ViewAuto, WandB: WandB{Mode: WandBOff}}
+	return Config{LogEveryNSteps: 1, TensorBoard: true, View: ViewAuto, RotateBytes: 256 << 20, WandB: WandB{Mode: WandBOff}}
 }
 
 // Validate checks ranges.
@@ -62,6 +70,9 @@ func (c Config) Validate() error {
 			return fault.At(key, "is %d: it must be at least %d", v, least)
 		}
 		return nil
+	}
+	if c.RotateBytes != 0 && c.RotateBytes < minRotate {
+		return fault.At("rotate_bytes", "is %d: it must be 0 or at least %d", c.RotateBytes, minRotate)
 	}
 	return errors.Join(atLeast("log_every_n_steps", c.LogEveryNSteps, 1), atLeast("histograms_every_n_steps", c.HistogramsEveryNSteps, 0), atLeast("flops_profile_step", c.FLOPsProfileStep, 0))
 }

@@ -33,6 +33,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
+		newAlert(),
 		newBench(),
 		newCompletion(),
 		newConfig(),
@@ -44,6 +45,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newLaunch(),
 		newPlan(),
 		newRecipes(),
+		newRuns(),
 		newTokenize(),
 		newTrace(),
 		newTrain(),

@@ -1,17 +1,14 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
 	"trireme/internal/bench"
+	"trireme/internal/runlog"
 	"trireme/monitor"
 	"trireme/train"
 )
@@ -26,43 +23,44 @@ type runResult struct {
 	speeds        []float64 // tokens a second of each
 }
 
-// readRunResult reads the records of a run. Steps since began belong to this start.
-func readRunResult(path string, began time.Time) (*runResult, error) {
-	f, err := os.Open(path)
+// readRunResult reads the records of the run in a directory. Steps since began belong to this start.
+func readRunResult(dir string, began time.Time) (*runResult, error) {
+	run, err := runlog.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	r, in := &runResult{}, bufio.NewReader(f)
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return r, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		rec, eval, err := monitor.Parse(bytes.TrimSpace(line))
+	defer run.Close()
+	r := &runResult{}
+	if r.last, _, err = run.Last(); err != nil {
+		return nil, err
+	}
+	columns, err := run.Columns(0, 0, "time", "tokens", "step_seconds", "eval_loss")
+	if err != nil {
+		return nil, err
+	}
+	steps, times, tokens, took, evals := columns[0], columns[1], columns[2], columns[3], columns[4]
+	for i, step := range steps {
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", path, err)
-		case eval != nil:
-			r.evals = append(r.evals, *eval)
-		default:
-			r.add(rec, began)
+		case !runlog.Missing(evals[i]):
+			row, _, err := run.At(int64(step))
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range row.Evaluations {
+				r.evals = append(r.evals, *e)
+			}
+		case !(times[i] < float64(began.UnixMicro())/1e6):
+			r.steps++
+			r.tokens += int64(tokens[i])
+			r.times = append(r.times, took[i])
+			speed := 0.0
+			if took[i] > 0 {
+				speed = tokens[i] / took[i]
+			}
+			r.speeds = append(r.speeds, speed)
 		}
 	}
-}
-
-func (r *runResult) add(rec *monitor.Record, began time.Time) {
-	r.last = rec
-	if rec.Time.Before(began) {
-		return
-	}
-	r.steps++
-	r.tokens += rec.Tokens
-	r.times = append(r.times, rec.StepSeconds)
-	r.speeds = append(r.speeds, rec.TokensPerSecond())
+	return r, nil
 }
 
 func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {

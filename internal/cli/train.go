@@ -240,7 +240,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err = detach(j.cfg.OutputDir); err == nil {
 		err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	}
-	if noted := card.close(codeOf(err)); err == nil {
+	if noted := errors.Join(card.close(codeOf(err)), j.noteStop(codeOf(err))); err == nil {
 		err = noted
 	}
 	switch {

@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"trireme/collective"
 	"trireme/data"
+	"trireme/internal/alert"
 	"trireme/internal/bench"
 	"trireme/internal/durable"
 	"trireme/internal/rundir"
@@ -188,11 +190,11 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64, end func() tra
 	if env.Rank != 0 {
 		return monitor.Multi(nil), nil
 	}
+	print := func(text string) { fmt.Fprintln(s, text) }
 	lines, err := monitor.OpenJSONL(filepath.Join(j.cfg.OutputDir, rundir.Metrics), resumed)
 	if err != nil {
 		return nil, err
 	}
-	print := func(text string) { fmt.Fprintln(s, text) }
 	run := trackers.Run{
 		ID: j.run.ID, Name: filepath.Base(j.cfg.OutputDir), Dir: j.cfg.OutputDir, Resumed: resumed, Started: time.Now(),
 		Lookup: os.LookupEnv, Print: print, End: end,
@@ -200,7 +202,27 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64, end func() tra
 	if run.Params, err = trackers.ParseParams(j.resolved); err != nil {
 		return nil, errors.Join(err, lines.Close())
 	}
-	all := []monitor.Sink{lines, keepOpen{s.sink}}
+	indexing := newIndexing(j.cfg.OutputDir)
+	lines.Rotate(j.cfg.Logging.RotateBytes, indexing.start)
+	events, err := monitor.OpenEvents(filepath.Join(j.cfg.OutputDir, rundir.Events), j.run.ID)
+	if err != nil {
+		return nil, errors.Join(err, lines.Close())
+	}
+	opened := monitor.Event{Kind: monitor.EventStart, Text: fmt.Sprintf("%s, %s, %s", strings.Join(os.Args, " "), number(int64(env.WorldSize), "rank"), j.summary.Strategy)}
+	if resumed > 0 {
+		opened.Kind, opened.Step = monitor.EventResume, resumed
+	}
+	if err := events.Event(opened); err != nil {
+		return nil, errors.Join(err, lines.Close(), events.Close())
+	}
+	all := []monitor.Sink{lines, events, indexing, keepOpen{s.sink}}
+	if len(j.cfg.Logging.Alerts) > 0 {
+		all = append(all, alert.Open(j.cfg.Logging.Alerts, alert.Run{
+			ID: j.run.ID, Dir: j.cfg.OutputDir, Environ: os.Environ(), Print: print, Event: func(e monitor.Event) error {
+				return monitor.AppendEvent(filepath.Join(j.cfg.OutputDir, rundir.Events), e)
+			},
+		}))
+	}
 	if j.cfg.Logging.TensorBoard {
 		tb, err := j.tensorBoard(run)
 		if err != nil {

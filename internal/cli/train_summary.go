@@ -33,7 +33,7 @@ func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) er
 		return err
 	}
 	final, records := filepath.Join(j.cfg.OutputDir, rundir.FinalModel), filepath.Join(j.cfg.OutputDir, rundir.Metrics)
-	r, err := readRunResult(records, began)
+	r, err := readRunResult(j.cfg.OutputDir, began)
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,9 @@ func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) er
 		}
 	}
 	if err := j.printSample(ctx, w, final); err != nil {
+		return err
+	}
+	if err := printVerdict(w, j.cfg.OutputDir); err != nil {
 		return err
 	}
 	average := ""
@@ -248,7 +251,7 @@ func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) err
 		return err
 	}
 	r.Planned = plannedBytes(plan.Memory)
-	records, err := readRunResult(r.Metrics, began)
+	records, err := readRunResult(j.cfg.OutputDir, began)
 	if err != nil {
 		return err
 	}

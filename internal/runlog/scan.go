@@ -350,3 +350,17 @@ func (s *scanner) number() bool {
 	s.add(v)
 	return true
 }
+
+// Values returns the metrics of a line of metrics.jsonl. NaN is not finite.
+func Values(line []byte) (map[string]float64, error) {
+	n := newNames()
+	s := scanner{names: n, evals: map[int]int{}}
+	if _, err := s.scan(line); err != nil {
+		return nil, err
+	}
+	out := make(map[string]float64, len(s.cells))
+	for _, c := range s.cells {
+		out[n.list[c.id]] = c.v
+	}
+	return out, nil
+}

@@ -1,0 +1,115 @@
+package reportcard
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"trireme/internal/verdict"
+	"trireme/monitor"
+)
+
+// try lists the suggestions of a finding.
+func (c Card) try(f verdict.Finding) string {
+	var out []string
+	for _, s := range f.Try {
+		out = append(out, c.Flag(s))
+	}
+	if f.Advice != "" {
+		out = append(out, f.Advice)
+	}
+	return strings.Join(out, ", ")
+}
+
+// section is a table of a report.
+type section struct {
+	Name  string
+	Facts []Fact
+}
+
+func (c Card) sections() (out []section) {
+	var shares []Fact
+	for _, s := range c.Verdict.Speed.Shares {
+		shares = append(shares, Fact{s.Name, fmt.Sprintf("%.1f%%", 100*s.Fraction)})
+	}
+	for _, s := range []section{{"Run", c.Facts}, {"Last values", c.Values}, {"Time", shares}, {"Peak memory of rank 0", c.Memory}, {"Checkpoints", c.Saved}, {"Events", c.Events}, {"Configuration", c.Config}} {
+		if len(s.Facts) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// markdown escapes a text for a cell of a table or a line: nothing of it is markup.
+var markdown = strings.NewReplacer("\n", " ", "\r", " ", "\\", "\\\\", "|", "\\|", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "!", "\\!", "#", "\\#", "~", "\\~")
+
+func escape(s string) string { return markdown.Replace(monitor.EscapeControl(s)) }
+
+// WriteMarkdown writes the report as Markdown. Its charts are the files that plot names, such as report-1.svg; they are
+// left out if plot is nil.
+func (c Card) WriteMarkdown(w io.Writer, plot func(i int) string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Run %s\n\nVerdict: **%s**\n\n", escape(c.Title), c.Verdict.Health)
+	for _, f := range c.Verdict.Findings {
+		fmt.Fprintf(&b, "- %s: %s", f.Severity, escape(f.Text))
+		if try := c.try(f); try != "" {
+			fmt.Fprintf(&b, ". Try: %s", escape(try))
+		}
+		b.WriteString("\n")
+	}
+	if t := c.Verdict.Speed.Text; t != "" {
+		fmt.Fprintf(&b, "- speed: %s\n", escape(t))
+	}
+	for i, p := range c.Plots {
+		if plot != nil {
+			fmt.Fprintf(&b, "\n![%s](%s)\n", escape(p.Title), plot(i))
+		}
+	}
+	for _, s := range c.sections() {
+		fmt.Fprintf(&b, "\n## %s\n\n| name | value |\n|---|---|\n", s.Name)
+		for _, f := range s.Facts {
+			fmt.Fprintf(&b, "| %s | %s |\n", escape(f.Name), escape(f.Value))
+		}
+	}
+	fmt.Fprintf(&b, "\nWritten %s.\n", c.Produced.Format("2006-01-02 15:04 MST"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var page = template.Must(template.New("report").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<title>Run {{.Title}}</title>
+<style>body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
+table{border-collapse:collapse;width:100%}td{border-bottom:1px solid #ddd;padding:.2rem .5rem;vertical-align:top;overflow-wrap:anywhere}
+td:first-child{white-space:nowrap;width:16rem}svg{max-width:100%;height:auto}.error{color:#b91c1c}.warning{color:#b45309}</style></head><body>
+<h1>Run {{.Title}}</h1><p>Verdict: <strong>{{.Verdict.Health}}</strong></p><ul>
+{{range .Findings}}<li><span class="{{.Severity}}">{{.Severity}}</span>: {{.Text}}{{if .Try}}. Try: {{.Try}}{{end}}</li>
+{{end}}{{if .Verdict.Speed.Text}}<li>speed: {{.Verdict.Speed.Text}}</li>{{end}}</ul>
+{{range .Charts}}{{.}}{{end}}
+{{range .Sections}}<h2>{{.Name}}</h2><table>{{range .Facts}}<tr><td>{{.Name}}</td><td>{{.Value}}</td></tr>
+{{end}}</table>{{end}}<p>Written {{.Written}}.</p></body></html>
+`))
+
+// WriteHTML writes the report as one HTML file.
+func (c Card) WriteHTML(w io.Writer) error {
+	type finding struct {
+		Severity  verdict.Severity
+		Text, Try string
+	}
+	data := struct {
+		Card
+		Findings []finding
+		Charts   []template.HTML
+		Sections []section
+		Written  string
+	}{Card: c, Sections: c.sections(), Written: c.Produced.Format("2006-01-02 15:04 MST")}
+	for _, f := range c.Verdict.Findings {
+		data.Findings = append(data.Findings, finding{f.Severity, f.Text, c.try(f)})
+	}
+	for _, p := range c.Plots {
+		data.Charts = append(data.Charts, template.HTML(p.SVG)) // escaped by SVG
+	}
+	return page.Execute(w, data)
+}
