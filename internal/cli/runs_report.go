@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,7 +20,7 @@ func newRunsReport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "write the report of a run: report.md and report.html, with the verdict and curves",
-		Long: `Write report.md (with report-1.svg and so on) and report.html (one file) into the run's directory or
+		Long: `Write report.md (with curves in report/) and report.html (one file) into the run's directory or
 --to: the verdict, configuration, curves, time split, memory, checkpoints and environment.`,
 		Example: `  trireme runs report runs/sft-1
   trireme runs report runs/sft-1 --to /tmp/report`,
@@ -43,16 +45,28 @@ func newRunsReport() *cobra.Command {
 	return c
 }
 
+// reportEnd writes the report of a run that has ended. An error is a line: the run is done.
+func reportEnd(dir string, stderr io.Writer) {
+	run, err := runlog.Open(dir)
+	if err == nil {
+		_, err = writeReportCard(run, dir)
+		err = errors.Join(err, run.Close())
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "no report of the run: %v\n", err)
+	}
+}
+
 // writeReportCard writes the report of a run into a directory and returns the two files.
 func writeReportCard(run *runlog.Run, dir string) ([]string, error) {
 	card, err := reportcard.Of(run, asFlag, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "report"), 0o755); err != nil {
 		return nil, outputError(err)
 	}
-	plot := func(i int) string { return fmt.Sprintf("report-%d.svg", i+1) }
+	plot := func(i int) string { return fmt.Sprintf("report/%d.svg", i+1) }
 	for i, p := range card.Plots {
 		if err := durable.WriteFile(filepath.Join(dir, plot(i)), []byte(p.SVG)); err != nil {
 			return nil, outputError(err)

@@ -243,6 +243,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if noted := errors.Join(card.close(codeOf(err)), j.noteStop(codeOf(err))); err == nil {
 		err = noted
 	}
+	if code := codeOf(err); code == CodeDone || code == CodeStopped {
+		reportEnd(j.cfg.OutputDir, stderr)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -46,7 +46,7 @@ var markdown = strings.NewReplacer("\n", " ", "\r", " ", "\\", "\\\\", "|", "\\|
 
 func escape(s string) string { return markdown.Replace(monitor.EscapeControl(s)) }
 
-// WriteMarkdown writes the report as Markdown. Its charts are the files that plot names, such as report-1.svg; they are
+// WriteMarkdown writes the report as Markdown. Its charts are the files that plot names, such as report/1.svg; they are
 // left out if plot is nil.
 func (c Card) WriteMarkdown(w io.Writer, plot func(i int) string) error {
 	var b strings.Builder

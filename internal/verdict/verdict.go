@@ -82,11 +82,14 @@ func Judge(in Input) Report {
 	r.Findings = append(r.Findings, slow...)
 	rank := map[Severity]int{Error: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	has := func(s Severity) bool { // a slow run is healthy
+		return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == s && f.Kind != "speed" })
+	}
 	r.Health = Healthy
 	switch {
-	case len(r.Findings) > 0 && r.Findings[0].Severity == Error:
+	case has(Error):
 		r.Health = Unhealthy
-	case len(r.Findings) > 0 && r.Findings[0].Severity == Warning:
+	case has(Warning):
 		r.Health = Doubtful
 	case len(c.steps) < minSteps:
 		r.Health = TooShort
