@@ -40,8 +40,12 @@ type Plan struct {
 	Sent     []Traffic // by this rank in a step
 	FLOPs    float64   // of this rank in a step, as in model.Info, without recomputation
 	Executed float64   // multiplications and additions of matrix products and attention, with recomputation
+	Work     Work      // operations of this rank in a step, with recomputation
 
-	updated int64 // elements that this rank updates
+	updated int64    // elements that this rank updates
+	issued  []issued // collectives in order, of the simulated micro-batches
+	// repeats is the step's work over that of the simulated micro-batches.
+	repeats float64
 }
 
 // Run plans a rank by running one step on the meta backend.
@@ -74,6 +78,9 @@ const steadyMicroBatches = 4
 
 // extrapolate adds n micro-batches to p, which has one more than before.
 func (p Plan) extrapolate(before Plan, n int64) Plan {
+	full := p.Work.plus(p.Work.minus(before.Work), float64(n))
+	p.repeats = full.Products / p.Work.Products
+	p.Work = full
 	p.FLOPs += float64(n) * (p.FLOPs - before.FLOPs)
 	p.Executed += float64(n) * (p.Executed - before.Executed)
 	for i, b := range before.Sent {
@@ -83,8 +90,22 @@ func (p Plan) extrapolate(before Plan, n int64) Plan {
 	return p
 }
 
-// flopCounter is a backend that counts operations.
-type flopCounter interface{ Work() float64 }
+// counter is a backend that counts operations.
+type counter interface {
+	Work() float64
+	Products() float64
+	Attended() float64
+	Moved() float64
+	Calls() int64
+}
+
+// workOf returns the operations so far.
+func workOf(b tensor.Backend) (w Work) {
+	if c, ok := b.(counter); ok {
+		w = Work{Products: c.Products(), Attention: c.Attended(), Bytes: c.Moved(), Calls: float64(c.Calls())}
+	}
+	return w
+}
 
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	if !j.SeparateMemory {
@@ -118,6 +139,8 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	// Count only the step, as a run's records do.
 	sent.clear()
 	b.Meter().ResetPeak()
+	before := workOf(b)
+	sent.at = func() Work { return workOf(b).minus(before) }
 	if err := a.Stepper.Step(ctx, j.micros(accumulation), func(int) float64 { return 0 }); err != nil {
 		return Plan{}, err
 	}
@@ -125,12 +148,13 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 		return Plan{}, err
 	}
 	p := Plan{
-		Memory: b.Meter().Read(), Sent: sent.traffic(), Slots: a.Engine.Slots(), updated: a.Engine.Updated(),
+		Memory: b.Meter().Read(), Sent: sent.traffic(), issued: sent.issued, repeats: 1, Slots: a.Engine.Slots(), updated: a.Engine.Updated(),
 		FLOPs: j.flops(a.Model.Info().Frozen(a.Model.Units())) * float64(accumulation),
 	}
-	if w, ok := b.(flopCounter); ok {
-		p.Executed = w.Work()
+	if c, ok := b.(counter); ok {
+		p.Executed = c.Work()
 	}
+	p.Work = workOf(b).minus(before)
 	p.count(a.Model)
 	return p, nil
 }

@@ -16,10 +16,27 @@ type Traffic struct {
 	Bytes int64
 }
 
-// ledger sums the traffic of a step by kind, in order of first use.
-type ledger struct{ kinds []Traffic }
+// ledger sums the traffic of a step by kind, in order of first use, and lists the collectives.
+type ledger struct {
+	kinds  []Traffic
+	issued []issued
+	at     func() Work // of the rank so far; nil: unknown
+}
 
-func (l *ledger) add(op, group string, bytes int) {
+// issued is a collective in a step.
+type issued struct {
+	op, group string
+	size      int  // ranks of the group
+	bytes     int  // that this rank sends
+	at        Work // of this rank before it
+}
+
+func (l *ledger) add(op, group string, size, bytes int) {
+	e := issued{op: op, group: group, size: size, bytes: bytes}
+	if l.at != nil {
+		e.at = l.at()
+	}
+	l.issued = append(l.issued, e)
 	i := slices.IndexFunc(l.kinds, func(t Traffic) bool { return t.Op == op && t.Group == group })
 	if i < 0 {
 		i = len(l.kinds)
@@ -29,7 +46,7 @@ func (l *ledger) add(op, group string, bytes int) {
 	l.kinds[i].Bytes += int64(bytes)
 }
 
-func (l *ledger) clear() { l.kinds = nil }
+func (l *ledger) clear() { l.kinds, l.issued = nil, nil }
 
 func (l *ledger) traffic() []Traffic { return l.kinds }
 
@@ -71,7 +88,7 @@ func (g *countingGroup) Inline() bool { return true }
 func (g *countingGroup) Abort(error)  {}
 
 func (g *countingGroup) count(op string, bytes int) error {
-	g.sent.add(op, g.name, bytes)
+	g.sent.add(op, g.name, g.size, bytes)
 	return nil
 }
 

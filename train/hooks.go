@@ -19,6 +19,9 @@ type Hook interface {
 // checkpoint includes the best evaluation.
 func (r *Run) hooks() []Hook {
 	own := []Hook{evalHook{}, saveHook{}}
+	if r.deps.Trial {
+		own = nil
+	}
 	return append(append(own, r.deps.Hooks...), stopHook{})
 }
 

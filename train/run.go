@@ -35,6 +35,8 @@ type Deps struct {
 	Restart int
 	// Hooks run after each step, the same on all ranks.
 	Hooks []Hook
+	// Trial runs are only measured: they evaluate and save nothing.
+	Trial bool
 	// Tokenizing receives tokenization progress; nil ignores it.
 	Tokenizing func(data.Progress)
 	// LocalRanks is the number of ranks that share this machine's processors; 0 is 1. Hybrid sharding

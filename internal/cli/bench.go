@@ -5,16 +5,19 @@ import "github.com/spf13/cobra"
 func newBench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "measure matrix products, collectives and training steps on this machine",
+		Short: "measure matrix products, collectives, training steps and scaling on this machine",
 		Example: `  trireme bench gemm
   trireme bench collectives --nproc 2
-  trireme bench step --config A --nproc 2`,
+  trireme bench step --config A --nproc 2
+  trireme bench scaling --config run.yaml --worlds 1,2 --strategies ddp,fsdp`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
 	c.AddCommand(
 		newBenchCollectives(),
 		newBenchGEMM(),
+		newBenchMachine(),
+		newBenchScaling(),
 		newBenchStep(),
 	)
 	return c

@@ -32,6 +32,10 @@ type planFlags struct {
 	printConfig bool
 	target      string
 	cudaDir     string
+	worlds      []int
+	gpu         string
+	link        string
+	network     string
 }
 
 var planKeys = []keyFlag{
@@ -68,12 +72,19 @@ fits. Repeat --strategy to compare some strategies; the default compares all.
 the memory that the compiler allocates beside the plan's. It takes minutes and needs XLA's CUDA plug-in
 (pip install jax-cuda13-pjrt nvidia-cuda-nvcc nvidia-nvvm).
 
+With --worlds or --gpu the plan predicts step time, tokens/s, efficiency and hidden communication on each
+number of ranks, and names what limits it: by the rates that "trireme bench machine" measured here, or by
+data sheets with --gpu, --link and --network (listed by "trireme bench machine --sheets"). Rows per rank
+stay the same, or with training.global_batch_size the rows of a step.
+
 --accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32 (16),
 seed-000 (12), deepspeed (its estimators). With --parameters instead of a model, only these are
 printed.`, maxAssumedLength, overhead),
 		Example: `  trireme plan --model llama-3.1-8b/config.json --world_size 8 --gpu_memory 80GB --param_dtype bfloat16
   trireme plan --model llama-3.1-8b/config.json --world_size 8 --param_dtype bfloat16 --compile h200
   trireme plan --config ds_config.json --model config.json --world_size 16 --print_config
+  trireme plan --config run.yaml --worlds 1,2,4
+  trireme plan --model llama-3.1-8b/config.json --world_size 8 --param_dtype bfloat16 --gpu h100 --network ndr --worlds 1,8,64
   trireme plan --parameters 7.5e9 --world_size 64 --accounting mixed`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -97,6 +108,10 @@ printed.`, maxAssumedLength, overhead),
 	p.IntVar(&f.perNode, "ranks_per_node", 0, "`N` ranks per machine, the shard group of hybrid_shard (default: the largest divisor of the ranks up to 8)")
 	p.StringVar(&f.target, "compile", "", "compile for `TARGET`: "+strings.Join(device.Targets(), ", ")+", or the file of a target configuration of XLA")
 	p.StringVar(&f.cudaDir, "cuda_dir", "", "`DIR` with bin/ptxas and nvvm/libdevice for --compile (default: where pip or a CUDA toolkit installs them)")
+	p.IntSliceVar(&f.worlds, "worlds", nil, "predict the step on these numbers of ranks, by the rates of \"trireme bench machine\" or of --gpu")
+	p.StringVar(&f.gpu, "gpu", "", "predict for `GPU` by its data sheet: "+sheetNames(planner.GPUs, func(g planner.GPU) string { return g.Name }))
+	p.StringVar(&f.link, "link", "", "`LINK` between the GPUs of a host (default: the GPU's usual one): "+sheetNames(planner.Links, func(l planner.SheetLink) string { return l.Name }))
+	p.StringVar(&f.network, "network", "", "`LINK` between hosts, per rank (default: ndr for GPUs, tcp as measured for this machine)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	p.BoolVar(&f.printConfig, "print_config", false, "print the resolved configuration and stop")
 	return c
@@ -227,6 +242,12 @@ func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	switch {
 	case f.parameters != "" && len(f.accountings) == 0:
 		return a, usage("--parameters needs --accounting", c.CommandPath()+" --parameters "+f.parameters+" --world_size 8 --accounting mixed")
+	case f.gpu == "" && f.link != "":
+		return a, usage("--link needs --gpu: this machine's links are measured", "--gpu h100 --link "+f.link)
+	case f.network != "" && f.gpu == "" && len(f.worlds) == 0:
+		return a, usage("--network needs --worlds or --gpu", "--worlds 1,8,64 --network "+f.network)
+	case f.parameters != "" && (len(f.worlds) > 0 || f.gpu != ""):
+		return a, usage("--worlds and --gpu need a model, not --parameters", help)
 	case f.cudaDir != "" && f.target == "":
 		return a, usage("--cuda_dir needs --compile", "--compile "+device.Targets()[0])
 	case f.parameters != "" && f.target != "":
@@ -313,6 +334,9 @@ func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planRe
 		return nil, &Exit{CodeUsage, err}
 	}
 	r.Model, r.Family, r.Note = config.Path, config.Family.Name, note
+	if r.Predicted, err = f.predict(ctx, j, pj); err != nil {
+		return nil, err
+	}
 	if target != nil {
 		if r.PerRank.Compiled, err = compile(ctx, c.ErrOrStderr(), pj, target); err != nil {
 			return nil, err

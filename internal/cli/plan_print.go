@@ -55,6 +55,11 @@ func (r *planReport) print(w io.Writer) error {
 		return err
 	}
 	d.printAdvice(w)
+	if r.Predicted != nil {
+		if err := r.Predicted.print(w); err != nil {
+			return err
+		}
+	}
 	return r.printAccountings(w)
 }
 

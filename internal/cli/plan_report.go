@@ -23,6 +23,7 @@ type planReport struct {
 	Local      int    `json:"ranks_per_node,omitempty"`
 	*planDetail
 
+	Predicted   *predictionReport  `json:"predicted,omitempty"`
 	Accountings []accounted        `json:"accountings,omitempty"`
 	Estimates   []planner.Estimate `json:"deepspeed_estimates,omitempty"`
 }

@@ -79,7 +79,7 @@ func (j *job) trainDeps(w *world) train.Deps {
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Process: w.device(), Recorder: w.conn.recorder, Trace: w.conn.trace, RankName: w.rankName, Restart: j.restart.count,
-		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt),
+		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt), Trial: isTrial(),
 	}
 }
 
@@ -159,8 +159,10 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 	if err := run.Train(training); err != nil {
 		return err
 	}
-	if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), j.tokenizers()...); err != nil {
-		return err
+	if !isTrial() {
+		if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), j.tokenizers()...); err != nil {
+			return err
+		}
 	}
 	memory, err := run.Memory(training)
 	if err != nil || env.Rank != 0 {

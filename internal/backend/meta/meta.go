@@ -9,11 +9,16 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Backend counts live bytes by category, and FLOPs of matrix products and attention.
+// Backend counts live bytes by category, FLOPs of matrix products and attention, and operations with the bytes of
+// their operands.
 type Backend struct {
 	compose.Ops
-	meter tensor.Meter
-	work  float64
+	meter    tensor.Meter
+	products float64
+	pairs    float64
+	attended float64
+	moved    float64
+	calls    int64
 }
 
 var _ tensor.Backend = (*Backend)(nil)
@@ -34,7 +39,29 @@ func (b *Backend) Meter() *tensor.Meter { return &b.meter }
 func (b *Backend) IsMeta() bool { return true }
 
 // Work is the FLOPs of matrix products and attention so far, including attention's masked half.
-func (b *Backend) Work() float64 { return b.work }
+func (b *Backend) Work() float64 { return b.products + b.pairs }
+
+// Products is the FLOPs of matrix products so far.
+func (b *Backend) Products() float64 { return b.products }
+
+// Attended is the FLOPs of attention so far, without causal attention's masked half.
+func (b *Backend) Attended() float64 { return b.attended }
+
+// Moved is the bytes of all operands of the operations so far, as if each were read or written in memory once.
+func (b *Backend) Moved() float64 { return b.moved }
+
+// Calls is the number of operations so far.
+func (b *Backend) Calls() int64 { return b.calls }
+
+// touch counts an operation with these operands; nil is none.
+func (b *Backend) touch(operands ...*tensor.Tensor) {
+	b.calls++
+	for _, t := range operands {
+		if t != nil {
+			b.moved += float64(t.Bytes())
+		}
+	}
+}
 
 // New makes a tensor without storage.
 func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
@@ -48,58 +75,79 @@ func (b *Backend) Close() error { return nil }
 
 // The operations of tensor.Backend.
 
-func (b *Backend) Upload(*tensor.Tensor, []byte)                                              {}
-func (b *Backend) Download(dst []byte, _ *tensor.Tensor)                                      { clear(dst) }
-func (b *Backend) Sync()                                                                      {}
-func (b *Backend) Barrier(...*tensor.Tensor)                                                  {}
-func (b *Backend) Fill(*tensor.Tensor, float64)                                               {}
-func (b *Backend) Copy(_, _ *tensor.Tensor)                                                   {}
-func (b *Backend) Normal(*tensor.Tensor, tensor.RandKey, int64, float64)                      {}
-func (b *Backend) AddBias(_, _, _ *tensor.Tensor)                                             {}
-func (b *Backend) BiasGrad(_, _ *tensor.Tensor, _ bool)                                       {}
-func (b *Backend) Add(_, _, _ *tensor.Tensor)                                                 {}
-func (b *Backend) ScaleBy(_, _, _ *tensor.Tensor)                                             {}
-func (b *Backend) AddScaled(_, _ *tensor.Tensor, _ float64)                                   {}
-func (b *Backend) SwiGLU(_, _, _ *tensor.Tensor)                                              {}
-func (b *Backend) SwiGLUBackward(_, _, _, _, _ *tensor.Tensor)                                {}
-func (b *Backend) GELU(_, _ *tensor.Tensor, _ bool)                                           {}
-func (b *Backend) GELUBackward(_, _, _ *tensor.Tensor, _ bool)                                {}
-func (b *Backend) Tanh(_, _ *tensor.Tensor)                                                   {}
-func (b *Backend) TanhBackward(_, _, _ *tensor.Tensor)                                        {}
-func (b *Backend) CountClasses(_, _, _ *tensor.Tensor)                                        {}
-func (b *Backend) HeadRMSNorm(_, _, _, _ *tensor.Tensor, _ int, _ float64)                    {}
-func (b *Backend) Dropout(_, _ *tensor.Tensor, _ tensor.RandKey, _ *tensor.Tensor, _ float64) {}
-func (b *Backend) Rope(_, _, _, _, _ *tensor.Tensor, _ int, _ bool)                           {}
-func (b *Backend) RMSNorm(_, _, _, _, _, _ *tensor.Tensor, _ float64)                         {}
-func (b *Backend) RecomputeRMSNorm(_, _, _, _ *tensor.Tensor)                                 {}
-func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)                 {}
-func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
-func (b *Backend) RecomputeLayerNorm(_, _, _, _, _, _ *tensor.Tensor)                         {}
-func (b *Backend) GatherRows(_, _, _ *tensor.Tensor)                                          {}
-func (b *Backend) WriteRows(_, _, _ *tensor.Tensor)                                           {}
-func (b *Backend) ScatterAdd(_, _, _ *tensor.Tensor, _ int, _ bool)                           {}
-func (b *Backend) Swap(_, _ *tensor.Tensor)                                                   {}
-func (b *Backend) Iota(*tensor.Tensor, int)                                                   {}
-func (b *Backend) Unary(_, _ *tensor.Tensor, _ tensor.UnaryOp)                                {}
-func (b *Backend) Binary(_, _, _ *tensor.Tensor, _ tensor.BinaryOp)                           {}
-func (b *Backend) Select(_, _, _, _ *tensor.Tensor)                                           {}
-func (b *Backend) Reduce(_, _ *tensor.Tensor, _ int, _ tensor.BinaryOp, _ tensor.DType)       {}
-func (b *Backend) Words(_, _ *tensor.Tensor, _ tensor.RandKey)                                {}
-func (b *Backend) ScatterRows(_, _ *tensor.Tensor)                                            {}
-func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                                {}
-func (b *Backend) ExactSquares(_, _, _ *tensor.Tensor)                                        {}
-func (b *Backend) ExactAdd(_, _ *tensor.Tensor)                                               {}
-func (b *Backend) ExactValues(_, _ *tensor.Tensor)                                            {}
-func (b *Backend) StepScalars(_, _, _, _, _, _ *tensor.Tensor)                                {}
-func (b *Backend) LayerNormBackward(_, _, _, _, _, _, _, _, _ *tensor.Tensor, _ bool)         {}
+func (b *Backend) Upload(*tensor.Tensor, []byte)                                 {}
+func (b *Backend) Download(dst []byte, _ *tensor.Tensor)                         { clear(dst) }
+func (b *Backend) Sync()                                                         {}
+func (b *Backend) Barrier(...*tensor.Tensor)                                     {}
+func (b *Backend) Fill(x *tensor.Tensor, _ float64)                              { b.touch(x) }
+func (b *Backend) Copy(x, y *tensor.Tensor)                                      { b.touch(x, y) }
+func (b *Backend) Normal(x *tensor.Tensor, _ tensor.RandKey, _ int64, _ float64) { b.touch(x) }
+func (b *Backend) AddBias(x, y, z *tensor.Tensor)                                { b.touch(x, y, z) }
+func (b *Backend) BiasGrad(x, y *tensor.Tensor, _ bool)                          { b.touch(x, y) }
+func (b *Backend) Add(x, y, z *tensor.Tensor)                                    { b.touch(x, y, z) }
+func (b *Backend) ScaleBy(x, y, z *tensor.Tensor)                                { b.touch(x, y, z) }
+func (b *Backend) AddScaled(x, y *tensor.Tensor, _ float64)                      { b.touch(x, y) }
+func (b *Backend) SwiGLU(x, y, z *tensor.Tensor)                                 { b.touch(x, y, z) }
+func (b *Backend) SwiGLUBackward(x, y, z, u, v *tensor.Tensor)                   { b.touch(x, y, z, u, v) }
+func (b *Backend) GELU(x, y *tensor.Tensor, _ bool)                              { b.touch(x, y) }
+func (b *Backend) GELUBackward(x, y, z *tensor.Tensor, _ bool)                   { b.touch(x, y, z) }
+func (b *Backend) Tanh(x, y *tensor.Tensor)                                      { b.touch(x, y) }
+func (b *Backend) TanhBackward(x, y, z *tensor.Tensor)                           { b.touch(x, y, z) }
+func (b *Backend) CountClasses(x, y, z *tensor.Tensor)                           { b.touch(x, y, z) }
+func (b *Backend) HeadRMSNorm(x, y, z, u *tensor.Tensor, _ int, _ float64)       { b.touch(x, y, z, u) }
+func (b *Backend) Dropout(x, y *tensor.Tensor, _ tensor.RandKey, z *tensor.Tensor, _ float64) {
+	b.touch(x, y, z)
+}
+func (b *Backend) Rope(x, y, z, u, v *tensor.Tensor, _ int, _ bool)   { b.touch(x, y, z, u, v) }
+func (b *Backend) RMSNorm(x, y, z, u, v, w *tensor.Tensor, _ float64) { b.touch(x, y, z, u, v, w) }
+func (b *Backend) RecomputeRMSNorm(x, y, z, u *tensor.Tensor)         { b.touch(x, y, z, u) }
+func (b *Backend) RMSNormBackward(x, y, z, u, v, w, p *tensor.Tensor, _ bool) {
+	b.touch(x, y, z, u, v, w, p)
+}
+func (b *Backend) LayerNorm(x, y, z, u, v, w, p, q *tensor.Tensor, _ float64) {
+	b.touch(x, y, z, u, v, w, p, q)
+}
+func (b *Backend) RecomputeLayerNorm(x, y, z, u, v, w *tensor.Tensor) { b.touch(x, y, z, u, v, w) }
+
+// GatherRows counts the rows, not the table that they are from.
+func (b *Backend) GatherRows(dst, _, ids *tensor.Tensor) { b.touch(dst, dst, ids) }
+
+// ScatterAdd counts the rows, and the table if it is filled.
+func (b *Backend) ScatterAdd(dst, src, ids *tensor.Tensor, _ int, accumulate bool) {
+	b.touch(src, src, src, ids)
+	if !accumulate {
+		b.moved += float64(dst.Bytes())
+	}
+}
+
+func (b *Backend) WriteRows(x, y, z *tensor.Tensor)                 { b.touch(x, y, z) }
+func (b *Backend) Swap(_, _ *tensor.Tensor)                         {}
+func (b *Backend) Iota(x *tensor.Tensor, _ int)                     { b.touch(x) }
+func (b *Backend) Unary(x, y *tensor.Tensor, _ tensor.UnaryOp)      { b.touch(x, y) }
+func (b *Backend) Binary(x, y, z *tensor.Tensor, _ tensor.BinaryOp) { b.touch(x, y, z) }
+func (b *Backend) Select(x, y, z, u *tensor.Tensor)                 { b.touch(x, y, z, u) }
+func (b *Backend) Reduce(x, y *tensor.Tensor, _ int, _ tensor.BinaryOp, _ tensor.DType) {
+	b.touch(x, y)
+}
+func (b *Backend) Words(x, y *tensor.Tensor, _ tensor.RandKey) { b.touch(x, y) }
+func (b *Backend) ScatterRows(x, y *tensor.Tensor)             { b.touch(x, y) }
+func (b *Backend) CrossEntropy(x, y, z *tensor.Tensor, _ bool) { b.touch(x, y, z) }
+func (b *Backend) ExactSquares(x, y, z *tensor.Tensor)         { b.touch(x, y, z) }
+func (b *Backend) ExactAdd(x, y *tensor.Tensor)                { b.touch(x, y) }
+func (b *Backend) ExactValues(x, y *tensor.Tensor)             { b.touch(x, y) }
+func (b *Backend) StepScalars(x, y, z, u, v, w *tensor.Tensor) { b.touch(x, y, z, u, v, w) }
+func (b *Backend) LayerNormBackward(x, y, z, u, v, w, p, q, r *tensor.Tensor, _ bool) {
+	b.touch(x, y, z, u, v, w, p, q, r)
+}
 
 // MatMul counts 2 M N K.
-func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
+func (b *Backend) MatMul(dst, x, w *tensor.Tensor, op tensor.MatMulOp) {
+	b.touch(dst, x, w)
 	k := x.Width()
 	if op.TransA {
 		k = x.Dim(-2)
 	}
-	b.work += 2 * float64(dst.Elems()) * float64(k)
+	b.products += 2 * float64(dst.Elems()) * float64(k)
 }
 
 // pairs is the FLOPs of one product over all pairs of positions, with sequences of maximum length.
@@ -108,21 +156,38 @@ func pairs(q *tensor.Tensor, p tensor.AttentionParams) float64 {
 }
 
 // Attention counts two products: scores, and weighted values.
-func (b *Backend) Attention(_, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
-	b.work += 2 * pairs(q, p)
+func (b *Backend) Attention(x, y, q, z, u, v *tensor.Tensor, p tensor.AttentionParams) {
+	b.touch(x, y, q, z, u, v)
+	b.attend(2*pairs(q, p), p)
+}
+
+// attend counts FLOPs over all pairs of positions. Backends skip the masked half of causal attention.
+func (b *Backend) attend(flops float64, p tensor.AttentionParams) {
+	b.pairs += flops
+	if p.Causal {
+		flops /= 2
+	}
+	b.attended += flops
 }
 
 func (b *Backend) AttentionDecode(_, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
 
 // AttentionBackward counts five products: the scores, and two gradients for each product of
 // Attention.
-func (b *Backend) AttentionBackward(_, _, _, _, _, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
-	b.work += 5 * pairs(q, p)
+func (b *Backend) AttentionBackward(x, y, z, u, v, w, q, k, m, n *tensor.Tensor, p tensor.AttentionParams) {
+	b.touch(x, y, z, u, v, w, q, k, m, n)
+	b.attend(5*pairs(q, p), p)
 }
 
-func (b *Backend) HeadRMSNormBackward(_, _, _, _, _, _ *tensor.Tensor, _ int, _ bool) {}
-
-func (b *Backend) Update(_ tensor.UpdateRule, _ *tensor.Tensor, _ []*tensor.Tensor, _, _, _, _ *tensor.Tensor) {
+func (b *Backend) HeadRMSNormBackward(x, y, z, u, v, w *tensor.Tensor, _ int, _ bool) {
+	b.touch(x, y, z, u, v, w)
 }
 
-func (b *Backend) UpdateLossScale(_, _ *tensor.Tensor, _ tensor.LossScaleParams) {}
+func (b *Backend) Update(_ tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
+	b.touch(p, p, g, ends, hyper, scalars)
+	for _, s := range state {
+		b.moved += 2 * float64(s.Bytes())
+	}
+}
+
+func (b *Backend) UpdateLossScale(x, y *tensor.Tensor, _ tensor.LossScaleParams) { b.touch(x, y) }
