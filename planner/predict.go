@@ -54,9 +54,9 @@ func (m Machine) Hardware(dtype string, threads int, transport string, network *
 	if !ok {
 		return Hardware{}, fault.Try(fmt.Errorf("planner: the rates of this machine have no %s", dtype), "trireme bench machine")
 	}
-	near, okNear := m.Transports[transport]
-	far, okFar := m.Transports["tcp"]
-	if m.Cores > 1 && (!okNear || !okFar) {
+	inside, okInside := m.Transports[transport]
+	between, okBetween := m.Transports["tcp"]
+	if m.Cores > 1 && (!okInside || !okBetween) {
 		return Hardware{}, fault.Try(fmt.Errorf("planner: the rates of this machine have no transport %s", transport), "trireme bench machine")
 	}
 	// x is 0 for one thread and 1 for all cores.
@@ -74,9 +74,9 @@ func (m Machine) Hardware(dtype string, threads int, transport string, network *
 			return Rates{slow * at(team, c.One.Products, c.All.Products), slow * at(team, c.One.Operands, c.All.Operands)}
 		},
 		Link: func(op string, size int, across bool) Link {
-			t := near
+			t := inside
 			if across {
-				t = far
+				t = between
 			}
 			l := t.Ops[op]
 			if across && network != nil {
@@ -180,7 +180,7 @@ func (p *Prediction) limit(costs map[string]float64) {
 // timeline is a compute stream and a communication stream of one rank.
 type timeline struct {
 	overlaps bool
-	exposed  float64 // of the compute stream so far
+	exposed  float64 // of the compute stream so between
 	free     float64 // when the communication stream has run everything
 	pending  []pending
 }

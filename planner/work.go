@@ -1,6 +1,6 @@
 package planner
 
-// Work is what a rank computes: FLOPs of matrix products and of attention (without the masked half of causal
+// Work is the computation of a rank: FLOPs of matrix products and of attention (without the masked half of causal
 // attention), bytes of the operands of all operations, and their number.
 type Work struct {
 	Products, Attention float64
