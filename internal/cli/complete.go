@@ -28,6 +28,7 @@ var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirecti
 	"resume":        among("auto", "none"),
 	"set":           assignments,
 	"strategy":      among(parallel.StrategyNames()...),
+	"trace":         among("steps="),
 	"transport":     among(transports...),
 
 	"activation_checkpointing": among("true", "false"),
