@@ -69,8 +69,8 @@ type Record struct {
 	// 0 if unknown or for one rank.
 	Skew     float64
 	SlowRank int
-	// Ranks has the times of every rank; nil for one rank, above MaxRanks, and on a device that computes while the
-	// host continues.
+	// Ranks has the times of every rank; nil for one rank, above MaxRanks, and on a device that compiles
+	// programs.
 	Ranks *Ranks
 
 	// Memory and MemoryPeak are tensor bytes by category, at the end of the step and at its peak.

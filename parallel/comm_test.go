@@ -29,7 +29,7 @@ func TestInline(t *testing.T) {
 			if strategy == "hybrid_shard" {
 				d.replicas = 2
 			}
-			js := d.traces()
+			js := d.journals()
 			notes := d.group
 			d.group = func(rank int, axis string, g collective.Group) collective.Group {
 				return inline{notes(rank, axis, g).(*recorder)}

@@ -12,7 +12,7 @@ import (
 )
 
 // gathers lists the all-gathers that a rank started over an axis, in order.
-func (j *trace) gathers() (units []string) {
+func (j *journal) gathers() (units []string) {
 	for _, what := range j.begun {
 		if name, ok := strings.CutPrefix(what, "gather "); ok {
 			units = append(units, name)
@@ -49,7 +49,7 @@ func TestAllGatherPolicies(t *testing.T) {
 		{name: "kept by all", gather: parallel.AllGather{Keep: true}, reshard: world, want: slices.Concat(forward, back), live: max(embed, layer, last)},
 	} {
 		d := setup{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: v.gather, reshard: v.reshard}
-		js := d.traces()
+		js := d.journals()
 		d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
 			use := b.Meter().Read()
 			if got := use.Peak[tensor.Gathered]; got != int64(v.live) {
@@ -82,7 +82,7 @@ func TestBackward(t *testing.T) {
 		{"gather layer3", "reduce last", "gather layer2", "reduce layer3", "gather layer1", "reduce layer2", "gather embed", "reduce layer1", "reduce embed"},
 	} {
 		d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: parallel.AllGather{Prefetch: ahead}}
-		js := d.traces()
+		js := d.journals()
 		gathered := make([]int64, d.world) // in backward of the first layer
 		var devices [2]device.Device
 		d.opened = func(rank int, b device.Device) { devices[rank] = b }

@@ -27,21 +27,21 @@ var oneAhead = parallel.Default().AllGather()
 type recorder struct {
 	collective.Group
 	axis string
-	log  *trace
+	log  *journal
 	rank int
 	fail func(rank int, axis, kind, tag string) error // nil: none
 }
 
-type trace struct {
+type journal struct {
 	mu     sync.Mutex
 	begun  []string
 	volume map[string]int // bytes by kind of collective and axis
 	more   chan struct{}  // closed at the next entry
 }
 
-func newJournal() *trace { return &trace{volume: map[string]int{}, more: make(chan struct{})} }
+func newJournal() *journal { return &journal{volume: map[string]int{}, more: make(chan struct{})} }
 
-func (j *trace) note(what string) {
+func (j *journal) note(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.begun = append(j.begun, what)
@@ -50,7 +50,7 @@ func (j *trace) note(what string) {
 }
 
 // await waits until what is recorded n times; false if that does not happen.
-func (j *trace) await(what string, n int) bool {
+func (j *journal) await(what string, n int) bool {
 	late := time.After(5 * time.Second)
 	for {
 		j.mu.Lock()
@@ -102,9 +102,9 @@ func (g *recorder) AllReduce(ctx context.Context, t *tensor.Tensor, op collectiv
 	return g.begin("all-reduce", tag, bytes, func() error { return g.Group.AllReduce(ctx, t, op, tag) })
 }
 
-// traces makes a setup record, one trace per rank.
-func (d *setup) traces() []*trace {
-	js := make([]*trace, d.world)
+// journals makes a setup record, one journal per rank.
+func (d *setup) journals() []*journal {
+	js := make([]*journal, d.world)
 	for i := range js {
 		js[i] = newJournal()
 	}
@@ -146,7 +146,7 @@ func TestOverlap(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
 	names := []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}
 	d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: oneAhead}
-	js := d.traces()
+	js := d.journals()
 	d.in = func(rank, unit int, back bool) {
 		expect := func(what string, n int) {
 			if !js[rank].await(what, n) {
@@ -245,7 +245,7 @@ func TestVolume(t *testing.T) {
 		{strategy: "full_shard", replicas: 1, micros: 3, gather: 3 * (2*P - last), reduce: 3 * P},
 	} {
 		d := setup{world: 4, accumulation: v.micros, replicas: v.replicas, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
-		js := d.traces()
+		js := d.journals()
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 			t.Fatal(errors.Join(errs...))
 		}
@@ -265,7 +265,7 @@ func TestVolume(t *testing.T) {
 func TestSegmentGathers(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 6, rows: 5, segments: 3}
 	d := setup{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, evaluate: true, gather: oneAhead}
-	js := d.traces()
+	js := d.journals()
 	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 		t.Fatal(errors.Join(errs...))
 	}
@@ -329,7 +329,7 @@ func TestFailureNamesTheUnit(t *testing.T) {
 		for _, kind := range []string{"gather", "reduce"} {
 			for _, panics := range []bool{false, true} {
 				d := setup{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
-				js := d.traces()
+				js := d.journals()
 				wrap := d.group
 				d.group = func(rank int, axis string, g collective.Group) collective.Group {
 					x := wrap(rank, axis, g).(*recorder)
@@ -369,7 +369,7 @@ func TestFailureOutsideUnits(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 1, rows: 5}
 	d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
-	d.traces()
+	d.journals()
 	wrap := d.group
 	d.group = func(rank int, axis string, g collective.Group) collective.Group {
 		x := wrap(rank, axis, g).(*recorder)

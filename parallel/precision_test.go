@@ -42,7 +42,7 @@ func TestVolumeMixed(t *testing.T) {
 	} {
 		c.precision = v.precision
 		d := setup{world: 4, accumulation: v.micros, replicas: 1, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
-		js := d.traces()
+		js := d.journals()
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 			t.Fatal(errors.Join(errs...))
 		}

@@ -20,6 +20,7 @@ import (
 	"trireme/optim/optimtest"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/trace"
 )
 
 // toy configures a small network: an embedding [V D], blocks of a norm, a gated up projection with
@@ -386,10 +387,18 @@ type setup struct {
 	opened  func(rank int, b device.Device)
 	offload parallel.Offload
 	files   func(rank int, dir string) (*disk.File, error) // nil: real ones
+	spans   []*trace.Recorder                              // of each rank; nil: none
 	// in is called when a unit runs on a rank.
 	in func(rank, unit int, back bool)
 	// after is called on each rank at the end, before it closes.
 	after func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage)
+}
+
+func (d setup) recorder(rank int) *trace.Recorder {
+	if d.spans == nil {
+		return nil
+	}
+	return d.spans[rank]
 }
 
 func (d setup) String() string {
@@ -412,7 +421,7 @@ func (w wrappedWorld) Group(name string, ranks []int) (collective.Group, error) 
 // train is plain with an Engine; errs has each rank's error.
 func (c toy) train(t testing.TB, d setup) (out *outcome, errs []error) {
 	t.Helper()
-	worlds, err := collective.NewLocal(d.world, collective.Config{Timeout: 20 * time.Second})
+	worlds, err := collective.NewLocal(d.world, collective.Config{Timeout: 20 * time.Second, Trace: d.recorder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,6 +477,7 @@ func (c toy) rank(t testing.TB, w collective.World, d setup, out *outcome, mu *s
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	e.SetTrace(d.recorder(w.Rank()))
 	if err := e.Init(7); err != nil {
 		return err
 	}
