@@ -49,6 +49,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newTokenize(),
 		newTrace(),
 		newTrain(),
+		newUI(),
 		newVersion(),
 		newWatch(),
 		newGuard(),

@@ -13,7 +13,7 @@ var layers = [][]string{
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "internal/scaling", "internal/tracereport", "internal/tracing", "launch"},
 	3:  {"tensor", "internal/cluster", "internal/runlog", "internal/trackers", "internal/view"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn", "internal/alert", "internal/verdict"},
-	5:  {"nn", "checkpoint", "collective/mpi", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
+	5:  {"nn", "checkpoint", "collective/mpi", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record", "internal/ui"},
 	6:  {"internal/preflight", "internal/reportcard", "parallel", "model", "internal/backend/xla"},
 	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
 	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},

@@ -1,0 +1,416 @@
+package ui_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"trireme/internal/ui"
+	"trireme/internal/ui/uitest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve serves dirs until the test ends.
+func serve(t testing.TB, cfg ui.Config) *httptest.Server {
+	t.Helper()
+	s, err := ui.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		h.Close()
+		h.Client().CloseIdleConnections()
+	})
+	return h
+}
+
+// write writes a run of a number of steps to a new directory NAME.
+func write(t testing.TB, r uitest.Run) (root, dir string) {
+	t.Helper()
+	root = t.TempDir()
+	dir = filepath.Join(root, r.Name)
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	return root, dir
+}
+
+func plain(name string, steps int) uitest.Run {
+	zero := 0
+	return uitest.Run{Name: name, Seed: 7, Steps: steps, Max: steps, Ranks: 2, LR: 2e-3, Exit: &zero, Config: "training: {learning_rate: 2e-3}\n"}
+}
+
+// get returns the status of a request, and decodes its JSON into v.
+func get(t testing.TB, h *httptest.Server, path string, q url.Values, v any) int {
+	t.Helper()
+	res, err := h.Client().Get(h.URL + path + "?" + q.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v != nil {
+		if err := json.Unmarshal(b, v); err != nil {
+			t.Fatalf("%s: %v: %.300s", path, err, b)
+		}
+	}
+	return res.StatusCode
+}
+
+type series struct {
+	Schema string
+	Axis   string
+	Ranges []struct{ From, To float64 }
+	Xs     [][]float64
+	Series []struct {
+		Run, Metric    string
+		X              int
+		Mean, Min, Max []*float64
+	}
+}
+
+func TestSeries(t *testing.T) {
+	root, dir := write(t, plain("one", 3000))
+	h := serve(t, ui.Config{Dirs: []string{root}})
+	for _, c := range []struct {
+		axis             string
+		from, to         float64
+		wantFrom, wantTo float64 // of the whole axis
+	}{
+		{"step", 1000, 2000, 1, 3000},
+		{"tokens", 1000 * 4096, 2000 * 4096, 4096, 3000 * 4096},
+		{"time", 130, 260, 0, 2999 * 0.13},
+	} {
+		var s series
+		if code := get(t, h, "/api/series", url.Values{"run": {dir}, "metric": {"loss", "lr", "eval_loss", "none"}, "axis": {c.axis}, "from": {fmt.Sprint(c.from)}, "to": {fmt.Sprint(c.to)}, "points": {"100"}}, &s); code != 200 {
+			t.Fatalf("%s: status %d", c.axis, code)
+		}
+		if s.Schema != "trireme.ui.series/1" || s.Axis != c.axis || len(s.Series) != 3 {
+			t.Fatalf("%s: schema %q, axis %q, %d series", c.axis, s.Schema, s.Axis, len(s.Series))
+		}
+		if r := s.Ranges[0]; math.Abs(r.From-c.wantFrom) > 0.01 || math.Abs(r.To-c.wantTo) > 0.01 {
+			t.Errorf("%s: range %v to %v, want %v to %v", c.axis, r.From, r.To, c.wantFrom, c.wantTo)
+		}
+		loss := s.Series[0]
+		xs := s.Xs[loss.X]
+		if len(xs) < 50 || len(xs) > 200 || len(loss.Mean) != len(xs) || len(loss.Min) != len(xs) {
+			t.Errorf("%s: %d positions, %d means, %d minimums", c.axis, len(xs), len(loss.Mean), len(loss.Min))
+		}
+		margin := (c.to - c.from) / 20
+		if math.Abs(xs[0]-c.from) > margin || math.Abs(xs[len(xs)-1]-c.to) > margin {
+			t.Errorf("%s: positions from %v to %v, want %v to %v", c.axis, xs[0], xs[len(xs)-1], c.from, c.to)
+		}
+		for i := range xs {
+			if !(*loss.Min[i] <= *loss.Mean[i] && *loss.Mean[i] <= *loss.Max[i]) || i > 0 && xs[i] <= xs[i-1] {
+				t.Fatalf("%s: bucket %d: position %v, %v to %v, mean %v", c.axis, i, xs[i], *loss.Min[i], *loss.Max[i], *loss.Mean[i])
+			}
+		}
+		if s.Series[1].X != loss.X {
+			t.Errorf("%s: metrics of the same records have different positions", c.axis)
+		}
+	}
+	var s series
+	get(t, h, "/api/series", url.Values{"run": {dir}, "metric": {"loss"}, "from": {"10"}, "to": {"12"}}, &s)
+	if one := s.Series[0]; len(one.Mean) != 3 || one.Min != nil || s.Xs[0][0] != 10 {
+		t.Errorf("steps 10 to 12: %d values from %v, minimums %v", len(one.Mean), s.Xs[0], one.Min)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	root, dir := write(t, plain("one", 20))
+	outside := t.TempDir()
+	if err := plain("secret", 5).Write(filepath.Join(outside, "secret")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	h := serve(t, ui.Config{Dirs: []string{root}})
+	run := func(q url.Values) url.Values {
+		q.Set("run", dir)
+		return q
+	}
+	for _, c := range []struct {
+		path string
+		q    url.Values
+		want int
+	}{
+		{"/api/series", run(url.Values{"metric": {"loss"}, "from": {"-1e300"}, "to": {"1e300"}}), 200},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "from": {"9e18"}, "to": {"-9e18"}}), 200},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "axis": {"tokens"}, "from": {"9e18"}}), 200},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "axis": {"wall"}, "to": {"-5"}}), 200},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "points": {"0"}}), 400},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "points": {"1e12"}}), 400},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "from": {"NaN"}}), 400},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "from": {"x"}}), 400},
+		{"/api/series", run(url.Values{"metric": {"loss"}, "axis": {"epochs"}}), 400},
+		{"/api/series", run(url.Values{}), 400},
+		{"/api/series", url.Values{"metric": {"loss"}, "run": make([]string, 65)}, 400},
+		{"/api/at", run(url.Values{"x": {"1e300"}}), 200},
+		{"/api/at", run(url.Values{"x": {"-1"}}), 200},
+		{"/api/run", run(url.Values{}), 200},
+		{"/api/run", url.Values{}, 400},
+		{"/api/run", url.Values{"run": {"none"}}, 404},
+		{"/api/run", url.Values{"run": {dir + "/../one"}}, 404},
+		{"/api/run", url.Values{"run": {filepath.Join(outside, "secret")}}, 404},
+		{"/api/run", url.Values{"run": {filepath.Join(root, "link")}}, 404},
+		{"/api/traces", run(url.Values{}), 200},
+		{"/api/none", url.Values{}, 404},
+		{"/../../etc/passwd", url.Values{}, 404},
+		{"/page/index.html", url.Values{}, 404},
+	} {
+		var body struct{ Schema, Error string }
+		code := get(t, h, c.path, c.q, &body)
+		if code != c.want {
+			t.Errorf("%s %v: status %d, want %d: %s", c.path, c.q, code, c.want, body.Error)
+		}
+		if (code != 200) != (body.Schema == "trireme.ui.error/1" && body.Error != "") {
+			t.Errorf("%s %v: status %d with schema %q, error %q", c.path, c.q, code, body.Schema, body.Error)
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	root, _ := write(t, plain("one", 3))
+	open := serve(t, ui.Config{Dirs: []string{root}})
+	token := ui.NewToken()
+	closed := serve(t, ui.Config{Dirs: []string{root}, Token: token})
+	for _, c := range []struct {
+		name   string
+		server *httptest.Server
+		path   string
+		edit   func(*http.Request)
+		want   int
+	}{
+		{"address", open, "/api/runs", func(*http.Request) {}, 200},
+		{"localhost", open, "/api/runs", func(r *http.Request) { r.Host = "localhost:1" }, 200},
+		{"foreign name", open, "/api/runs", func(r *http.Request) { r.Host = "evil.example:80" }, 403},
+		{"foreign name like an address", open, "/", func(r *http.Request) { r.Host = "127.0.0.1.evil.example" }, 403},
+		{"no name", open, "/", func(r *http.Request) { r.Host = "[]" }, 403},
+		{"foreign page", open, "/api/runs", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"post", open, "/api/runs", func(r *http.Request) { r.Method = "POST" }, 405},
+		{"no token", closed, "/api/runs", func(*http.Request) {}, 401},
+		{"no token for the page", closed, "/", func(*http.Request) {}, 401},
+		{"wrong token", closed, "/?token=x", func(*http.Request) {}, 401},
+		{"bearer", closed, "/api/runs", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }, 200},
+		{"wrong bearer", closed, "/api/runs", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token[1:]) }, 401},
+		{"token", closed, "/?token=" + token, func(*http.Request) {}, 303},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := http.NewRequest("GET", c.server.URL+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.edit(r)
+			res, err := c.server.Client().Transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != c.want {
+				t.Errorf("status %d, want %d", res.StatusCode, c.want)
+			}
+			policy := res.Header.Get("Content-Security-Policy")
+			if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || res.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("policy %q", policy)
+			}
+			if c.want != 303 {
+				return
+			}
+			cookies := res.Cookies()
+			if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+				t.Fatalf("cookies %v", cookies)
+			}
+			again, err := http.NewRequest("GET", c.server.URL+"/api/runs", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again.AddCookie(cookies[0])
+			if res, err = c.server.Client().Do(again); err != nil || res.StatusCode != 200 {
+				t.Fatalf("with the cookie: %v %v", res, err)
+			}
+			res.Body.Close()
+		})
+	}
+}
+
+// TestPage checks that the page has no scripts or styles within, and loads nothing from elsewhere.
+func TestPage(t *testing.T) {
+	files, err := filepath.Glob("page/*")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	h := serve(t, ui.Config{Dirs: []string{t.TempDir()}})
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(b), "http://www.w3.org/2000/svg", "")
+		for _, bad := range []string{"http:", "https:", "//cdn", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "@import", "url(", "<style", " style=\"", " onclick=\""} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s has %q", f, bad)
+			}
+		}
+		res, err := h.Client().Get(h.URL + "/" + filepath.Base(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || string(got) != string(b) || res.Header.Get("Content-Type") == "" || res.Header.Get("ETag") == "" {
+			t.Errorf("%s: status %d, %d of %d bytes, type %q, %v", f, res.StatusCode, len(got), len(b), res.Header.Get("Content-Type"), err)
+		}
+	}
+}
+
+// TestLive checks that a record is announced within a second, and that clients that are gone leave nothing; goleak
+// checks for goroutines.
+func TestLive(t *testing.T) {
+	r := plain("one", 20)
+	r.Exit = nil
+	root, dir := write(t, r)
+	h := serve(t, ui.Config{Dirs: []string{root}})
+	get(t, h, "/api/runs", nil, nil)
+	for range 3 {
+		res, err := h.Client().Get(h.URL + "/api/live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(res.Body)
+		if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "retry") {
+			t.Fatal(line, err)
+		}
+		f, err := os.OpenFile(filepath.Join(dir, "metrics.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := r.Record(int64(r.Steps)+1, time.Now()).AppendJSON(nil)
+		r.Steps++
+		_, err = f.Write(append(b, '\n'))
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(line, fmt.Sprintf(`"step":%d,`, r.Steps)) {
+				break
+			}
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("announced after %v", d)
+		}
+		res.Body.Close()
+	}
+}
+
+// TestThousandRuns checks that the list of a thousand runs needs no index of them.
+func TestThousandRuns(t *testing.T) {
+	root := t.TempDir()
+	first := filepath.Join(root, "a", "run-0000")
+	if err := plain("run", 300).Write(first); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < 1000; i++ {
+		dir := filepath.Join(root, string(rune('a'+i%3)), fmt.Sprintf("run-%04d", i))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"run.json", "metrics.jsonl", "config.yaml"} {
+			if err := os.Link(filepath.Join(first, name), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h := serve(t, ui.Config{Dirs: []string{root}})
+	var list struct {
+		Runs []struct {
+			Name string
+			Step int
+			Loss *float64
+		}
+	}
+	start := time.Now()
+	get(t, h, "/api/runs", nil, &list)
+	took := time.Since(start)
+	if len(list.Runs) != 1000 || list.Runs[999].Step != 300 || list.Runs[999].Loss == nil {
+		t.Fatalf("%d runs, the last is %+v", len(list.Runs), list.Runs[len(list.Runs)-1])
+	}
+	if took > 5*time.Second {
+		t.Errorf("the list took %v", took)
+	}
+	t.Logf("the list of 1000 runs took %v", took)
+	if _, err := os.Stat(filepath.Join(first, "index")); err == nil {
+		t.Error("the list made an index")
+	}
+}
+
+func TestNames(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"a/run", "b/run", "b/deep/other"} {
+		if err := plain("x", 1).Write(filepath.Join(root, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := serve(t, ui.Config{Dirs: []string{root, filepath.Join(root, "a"), filepath.Join(root, "none")}})
+	var list struct{ Runs []struct{ ID, Name string } }
+	get(t, h, "/api/runs", nil, &list)
+	names := map[string]bool{}
+	for _, r := range list.Runs {
+		names[r.Name] = true
+	}
+	if len(list.Runs) != 3 || !names["a/run"] || !names["b/run"] || !names["other"] {
+		t.Errorf("runs %v", list.Runs)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	root := t.TempDir()
+	a, b := plain("a", 5), plain("b", 5)
+	b.Config = "training: {learning_rate: 3e-3}\nname: \"<script>alert(1)</script>\"\n"
+	for _, r := range []uitest.Run{a, b} {
+		if err := r.Write(filepath.Join(root, r.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := serve(t, ui.Config{Dirs: []string{root}})
+	var c struct {
+		Keys []struct {
+			Key     string
+			Values  []*string
+			Differs bool
+		}
+	}
+	if code := get(t, h, "/api/compare", url.Values{"run": {filepath.Join(root, "a"), filepath.Join(root, "b")}}, &c); code != 200 {
+		t.Fatal(code)
+	}
+	if len(c.Keys) != 2 || !c.Keys[0].Differs || c.Keys[0].Key != "name" || c.Keys[0].Values[0] != nil || !c.Keys[1].Differs || *c.Keys[1].Values[1] != "3e-3" {
+		t.Errorf("%+v", c.Keys)
+	}
+}
