@@ -43,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	for path, h := range map[string]func(*http.Request) (any, error){
 		"runs": s.runs, "run": s.run, "metrics": s.metrics, "series": s.series, "at": s.at,
-		"compare": s.compare, "traces": s.traces,
+		"compare": s.compare, "traces": s.traces, "trace": s.trace,
 	} {
 		mux.HandleFunc("GET /api/"+path, answer(h))
 	}

@@ -11,9 +11,10 @@ import (
 
 // store has the runs of the directories.
 type store struct {
-	dirs []string
-	mu   sync.RWMutex
-	runs map[string]*entry // by id
+	dirs   []string
+	mu     sync.RWMutex
+	runs   map[string]*entry // by id
+	traces layouts
 }
 
 func newStore(dirs []string) *store { return &store{dirs: dirs, runs: map[string]*entry{}} }

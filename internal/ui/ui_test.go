@@ -147,6 +147,15 @@ func TestErrors(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(root, "link")); err != nil {
 		t.Fatal(err)
 	}
+	if err := uitest.WriteTrace(dir, 2, 2, 2, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "trace", "passwd.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "trace", "bad.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	h := serve(t, ui.Config{Dirs: []string{root}})
 	run := func(q url.Values) url.Values {
 		q.Set("run", dir)
@@ -177,6 +186,11 @@ func TestErrors(t *testing.T) {
 		{"/api/run", url.Values{"run": {filepath.Join(outside, "secret")}}, 404},
 		{"/api/run", url.Values{"run": {filepath.Join(root, "link")}}, 404},
 		{"/api/traces", run(url.Values{}), 200},
+		{"/api/trace", run(url.Values{"file": {"steps-10-11.perfetto-trace"}}), 200},
+		{"/api/trace", run(url.Values{"file": {"steps-10-11.perfetto-trace"}, "from": {"1e300"}, "to": {"-1e300"}}), 200},
+		{"/api/trace", run(url.Values{"file": {"../run.json"}}), 404},
+		{"/api/trace", run(url.Values{"file": {"passwd.json"}}), 404},
+		{"/api/trace", run(url.Values{"file": {"bad.json"}}), 422},
 		{"/api/none", url.Values{}, 404},
 		{"/../../etc/passwd", url.Values{}, 404},
 		{"/page/index.html", url.Values{}, 404},
@@ -412,5 +426,67 @@ func TestCompare(t *testing.T) {
 	}
 	if len(c.Keys) != 2 || !c.Keys[0].Differs || c.Keys[0].Key != "name" || c.Keys[0].Values[0] != nil || !c.Keys[1].Differs || *c.Keys[1].Values[1] != "3e-3" {
 		t.Errorf("%+v", c.Keys)
+	}
+}
+
+func TestTrace(t *testing.T) {
+	root, dir := write(t, plain("one", 20))
+	if err := uitest.WriteTrace(dir, 3, 4, 6, 1); err != nil {
+		t.Fatal(err)
+	}
+	h := serve(t, ui.Config{Dirs: []string{root}})
+	type answer struct {
+		Schema string
+		Length float64
+		Steps  string
+		Ranks  []struct{ Rank int }
+		Kinds  []string
+		Tracks []struct {
+			Rank   int
+			Stream string
+			Depth  int
+			Spans  [][9]int64
+		}
+	}
+	q := url.Values{"run": {dir}, "file": {"steps-10-13.perfetto-trace"}, "points": {"4000"}}
+	var full answer
+	if code := get(t, h, "/api/trace", q, &full); code != 200 {
+		t.Fatal(code)
+	}
+	if full.Steps != "steps 10 to 13" || len(full.Ranks) != 3 || full.Length < 1e6 {
+		t.Errorf("%s, %d ranks, %v ns", full.Steps, len(full.Ranks), full.Length)
+	}
+	steps := 0
+	for _, tr := range full.Tracks {
+		last := int64(0)
+		for _, s := range tr.Spans {
+			if s[0] < last || s[1] < s[0] {
+				t.Fatalf("rank %d %s depth %d: a span from %d to %d after one until %d", tr.Rank, tr.Stream, tr.Depth, s[0], s[1], last)
+			}
+			last = s[1]
+			if full.Kinds[s[2]] == "step" {
+				steps++
+			}
+		}
+	}
+	if steps != 12 {
+		t.Errorf("%d spans of steps, want 12", steps)
+	}
+	q.Set("points", "10")
+	var coarse answer
+	get(t, h, "/api/trace", q, &coarse)
+	merged, count := 0, int64(0)
+	for _, tr := range coarse.Tracks {
+		merged += len(tr.Spans)
+		for _, s := range tr.Spans {
+			count += max(1, s[8])
+		}
+	}
+	all := int64(0)
+	for _, tr := range full.Tracks {
+		all += int64(len(tr.Spans))
+	}
+	if count != all || int64(merged) > all/2 {
+		t.Errorf("10 points: %d spans for %d of %d", merged, count, all)
 	}
 }

@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -192,6 +193,9 @@ func TestKeyboard(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	root := t.TempDir()
 	ids := write(t, root, plain("one", 1, 100), plain("two", 2, 100))
+	if err := uitest.WriteTrace(ids[0], 2, 2, 4, 1); err != nil {
+		t.Fatal(err)
+	}
 	b := newBrowser(t, 390, 844)
 	b.do(chromedp.EmulateViewport(390, 844))
 	b.open(serve(t, root), url.Values{"run": ids, "focus": {ids[0]}})
@@ -243,7 +247,11 @@ func TestInjection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := metrics.Close(); err != nil {
+	if err := errors.Join(metrics.Close(), uitest.WriteTrace(id, 2, 1, 2, 0)); err != nil {
+		t.Fatal(err)
+	}
+	trace := fmt.Sprintf(`{"traceEvents":[{"name":%s,"ph":"X","ts":0,"dur":1000,"pid":0,"tid":1}]}`, quote(evil))
+	if err := os.WriteFile(filepath.Join(id, "trace", name[:40]+".json"), []byte(trace), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	b := newBrowser(t, 1280, 800)

@@ -34,6 +34,9 @@ func TestPictures(t *testing.T) {
 	}
 	dir := t.TempDir() + "/runs"
 	ids := write(t, dir, runs...)
+	if err := uitest.WriteTrace(ids[3], 4, 3, 6, 2); err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(dir + "/..")
 	for i, r := range runs {
 		ids[i] = "runs/" + r.Name
@@ -59,5 +62,8 @@ func TestPictures(t *testing.T) {
 	b.until("document.querySelectorAll('#main canvas').length > 4")
 	eval[any](b, "document.querySelector('[data-metric^=\"Own\"]').scrollIntoView()")
 	b.shot("ui-ranks")
+	b.tab("trace")
+	b.until("document.querySelector('.timeline .keys span')")
+	b.shot("ui-trace")
 	b.quiet()
 }
