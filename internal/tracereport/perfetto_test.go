@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"trireme/internal/clustertest"
 	"trireme/internal/tracefile"
 )
 
@@ -26,7 +25,7 @@ func perfettoPython(t *testing.T) string {
 		if os.Getenv("PERFETTO_PYTHON") != "" {
 			t.Fatal(text)
 		}
-		clustertest.Skip(t, text)
+		t.Skip("SKIPPED: ", text)
 	}
 	return python
 }

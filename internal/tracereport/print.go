@@ -11,6 +11,8 @@ import (
 // duration formats seconds with three digits.
 func duration(s float64) string {
 	switch {
+	case s >= 1000:
+		return fmt.Sprintf("%.0f s", s)
 	case s >= 1:
 		return fmt.Sprintf("%.3g s", s)
 	case s >= 1e-3:
