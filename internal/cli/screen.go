@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"trireme/internal/runlog"
 	"trireme/internal/view"
 	"trireme/monitor"
 )
@@ -22,6 +24,7 @@ type screen struct {
 	sink      monitor.Sink
 	r, w      *os.File
 	done      sync.WaitGroup
+	stop      context.CancelFunc // of judge; nil: no view
 }
 
 func openScreen(c monitor.Config, stderr io.Writer) *screen {
@@ -37,6 +40,27 @@ func openScreen(c monitor.Config, stderr io.Writer) *screen {
 		s.sink = monitor.Every(c.LogEveryNSteps, monitor.NewLine(stderr))
 	}
 	return s
+}
+
+// judge shows in a live view what the run in dir has written besides its records, and what limits it, until Close.
+func (s *screen) judge(dir string) {
+	v, ok := s.sink.(*view.View)
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.done.Go(func() {
+		for wait := judgeEvery; sleep(ctx, wait); {
+			log, err := runlog.OpenWith(ctx, dir, runlog.Options{})
+			if err != nil {
+				continue // no records yet
+			}
+			w := &watched{log}
+			w.judge(ctx, func(f func(*view.State)) { v.Update(f) })
+			log.Close()
+		}
+	})
 }
 
 // files returns the pipe for rank 0 in a worker process. The screen shows its records until Close.
@@ -58,9 +82,14 @@ func (s *screen) follow() {
 // Close shows the remaining records.
 func (s *screen) Close() error {
 	var errs []error
+	if s.stop != nil {
+		s.stop()
+	}
 	if s.w != nil {
 		errs = append(errs, s.w.Close())
-		s.done.Wait()
+	}
+	s.done.Wait()
+	if s.r != nil {
 		errs = append(errs, s.r.Close())
 	}
 	return errors.Join(append(errs, s.sink.Close())...)

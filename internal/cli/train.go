@@ -308,6 +308,7 @@ func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, stderr io.Writer) error {
 	var err error
 	screen := openScreen(j.cfg.Logging, stderr)
+	screen.judge(j.cfg.OutputDir)
 	if !env.Launched && nproc == 1 {
 		ctx = j.connect(ctx, env, screen)
 	}

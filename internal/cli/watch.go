@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"trireme/internal/rundir"
 	"trireme/internal/runlog"
+	"trireme/internal/verdict"
 	"trireme/internal/view"
 	"trireme/monitor"
 )
@@ -73,6 +75,11 @@ func (f *watchFlags) run(c *cobra.Command, dirs []string) error {
 			if err := w.fill(s); err != nil {
 				return err
 			}
+			report, err := verdict.Of(w.log)
+			if err != nil {
+				return err
+			}
+			s.Limit, s.Warning = limitOf(report), warningOf(report)
 			if _, err := io.WriteString(ignorePipeErrors(c.OutOrStdout()), s.Frame(terminal)); err != nil {
 				return err
 			}
@@ -203,8 +210,8 @@ func (w *watched) fill(s *view.State) error {
 	for _, e := range events {
 		showEvent(s, e)
 	}
-	if saved, err := w.log.Checkpoints(); err == nil && len(saved) > 0 && s.Saved == nil {
-		s.Saved = &view.Checkpoint{Step: saved[len(saved)-1].Step}
+	if s.Saved == nil {
+		s.Saved = w.saved()
 	}
 	w.describe(s)
 	return nil
@@ -217,6 +224,11 @@ func (w *watched) follow(ctx context.Context, update func(func(*view.State))) er
 		return err
 	}
 	update(func(s *view.State) { *s = *fresh })
+	var judging sync.WaitGroup
+	defer judging.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	judging.Go(func() { w.judge(ctx, update) })
 	for u, err := range w.log.Follow(ctx) {
 		if err != nil {
 			return err
@@ -245,6 +257,76 @@ func (w *watched) follow(ctx context.Context, update func(func(*view.State))) er
 		})
 	}
 	return nil
+}
+
+// judgeEvery is the least time between two judgments of a run. A judgment of a long run that takes longer than a
+// hundredth of it is less frequent, since it may compute beside the run.
+const judgeEvery = 2 * time.Second
+
+// judge passes the run's findings, its last checkpoint and its plan to update, until ctx is done.
+func (w *watched) judge(ctx context.Context, update func(func(*view.State))) {
+	for wait := time.Duration(0); sleep(ctx, wait); {
+		began := time.Now()
+		if _, err := w.log.Refresh(ctx); err != nil {
+			return
+		}
+		report, err := verdict.Of(w.log)
+		if err != nil {
+			return
+		}
+		saved := w.saved()
+		update(func(s *view.State) {
+			s.Run.Planned = w.log.Card().Planned
+			if s.Limit, s.Warning = limitOf(report), warningOf(report); saved != nil {
+				s.Saved = saved
+			}
+		})
+		wait = max(judgeEvery, 100*time.Since(began))
+	}
+}
+
+// limitOf is what limits the speed; empty if unknown.
+func limitOf(r verdict.Report) string {
+	if r.Speed.Limit == "" {
+		return ""
+	}
+	return r.Speed.Text
+}
+
+// warningOf is the most severe finding of the run's health; empty if there is none.
+func warningOf(r verdict.Report) string {
+	for _, f := range r.Findings {
+		if f.Severity != verdict.Info && f.Kind != "speed" {
+			return f.Text
+		}
+	}
+	return ""
+}
+
+// saved returns the last checkpoint; nil if there is none.
+func (w *watched) saved() *view.Checkpoint {
+	events, err := w.log.Events()
+	if err == nil {
+		for _, e := range slices.Backward(events) {
+			if e.Kind == monitor.EventCheckpoint {
+				return &view.Checkpoint{Step: e.Step, Time: e.Time}
+			}
+		}
+	}
+	if all, err := w.log.Checkpoints(); err == nil && len(all) > 0 {
+		return &view.Checkpoint{Step: all[len(all)-1].Step}
+	}
+	return nil
+}
+
+// sleep waits for d and reports whether ctx is not done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return ctx.Err() == nil
+	}
 }
 
 // lines passes the last record and then what the run writes as lines to print, until the run has ended.
