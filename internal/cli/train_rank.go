@@ -210,7 +210,7 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64, end func() tra
 	if err != nil {
 		return nil, errors.Join(err, lines.Close())
 	}
-	opened := monitor.Event{Kind: monitor.EventStart, Text: fmt.Sprintf("%s, %s, %s", strings.Join(os.Args, " "), number(int64(env.WorldSize), "rank"), j.summary.Strategy)}
+	opened := monitor.Event{Kind: monitor.EventStart, Text: fmt.Sprintf("%s, %s, %s", strings.Join(os.Args, " "), number(int64(env.WorldSize), "rank"), j.cfg.Parallel.Strategy)}
 	if resumed > 0 {
 		opened.Kind, opened.Step = monitor.EventResume, resumed
 	}

@@ -285,7 +285,7 @@ func (w *watched) judge(ctx context.Context, update func(func(*view.State))) {
 	}
 }
 
-// limitOf is what limits the speed; empty if unknown.
+// limitOf returns the limit of the speed; empty if unknown.
 func limitOf(r verdict.Report) string {
 	if r.Speed.Limit == "" {
 		return ""
