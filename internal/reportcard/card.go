@@ -1,6 +1,3 @@
-// Package reportcard writes the report of a run as Markdown and as one HTML file, with the verdict, configuration,
-// curves, time split, memory, checkpoints and environment. Curves are SVG. Every text of the run is escaped; neither file
-// refers to anything outside it.
 package reportcard
 
 import (
