@@ -70,7 +70,7 @@ func parses(line string) error {
 		if w == "N" { // stands for a number
 			words[i] = "2"
 		}
-		if strings.ContainsAny(w, "<>|;&") || w == "..." {
+		if !strings.ContainsAny(w, `"'`) && strings.ContainsAny(w, "<>|;&") || w == "..." {
 			words = words[:i]
 			break
 		}
