@@ -74,7 +74,7 @@ var mutations = []struct{ from, to, meant string }{
 	{"save_every_n_steps:", "save_steps:", `save_every_n_steps"`}, {"keep_last_n:", "save_total_limit:", `keep_last_n"`}, {"log_every_n_steps:", "logging_steps:", `log_every_n_steps"`},
 	{"output_dir:", "out_dir:", `"output_dir"`}, {"  config: config.json", "  model_name_or_path: DIR", `"path"`}, {"  config: config.json", "  base_model: DIR", `"path"`},
 	{"path: text.txt", "train_file: text.txt", `path"`}, {"packing:", "sample_packing:", `packing"`}, {"output_dir: out", "bf16: true", `"precision.param_dtype"`},
-	{"output_dir: out", "gradient_checkpointing: true", `"activation_checkpointing.enabled"`}, {"output_dir: out", "lora_r: 8", "LoRA"}, {"output_dir: out", "wandb_project: x", "TensorBoard"},
+	{"output_dir: out", "gradient_checkpointing: true", `"activation_checkpointing.enabled"`}, {"output_dir: out", "lora_r: 8", "LoRA"}, {"output_dir: out", "wandb_project: x", `"logging.wandb.project"`},
 	{"  seed: 42", "  eval_steps: 3", `eval_every_n_steps"`}, {"output_dir: out", "resume_from_checkpoint: x", `"resume"`}, {"output_dir: out", "report_to: tensorboard", `"logging.tensorboard"`},
 	{"output_dir: out", "fp16: true", `"precision.param_dtype"`}, {"output_dir: out", "num_gpus: 2", "--nproc"}, {"output_dir: out", "per_device_eval_batch_size: 2", `"training.micro_batch_size"`},
 	// Misspelled values.

@@ -8,7 +8,6 @@ import (
 
 // Reasons for several keys.
 const (
-	metricsFile = "records go to metrics.jsonl and TensorBoard"
 	oneEngine   = "Trireme has its own engine"
 	anyRanks    = "every checkpoint loads on any number of ranks"
 	oneSchedule = "communication is per unit, in flat buffers, and overlaps computation"
@@ -67,30 +66,63 @@ func monitorKeys(ks keys) {
 		"steps_per_print": nullable(auto(to("logging.log_every_n_steps", integer))),
 		"tensorboard": group(keys{
 			"enabled":     to("logging.tensorboard", boolean),
-			"output_path": ofTensorBoard(), "job_name": ofTensorBoard(),
+			"output_path": pathOf("tensorboard", "TensorBoard files go to tb/ in the output directory"),
+			"job_name":    pathOf("tensorboard", "TensorBoard files go to tb/ in the output directory"),
 		}),
-		"wandb":                ignored(noWandb),
-		"comet":                ignored("Comet is not supported; " + metricsFile),
-		"csv_monitor":          ignored(metricsFile),
-		"wall_clock_breakdown": ignored("records have the time of each step and the shares of communication and data, but not of forward, backward and update"),
-		"memory_breakdown":     ignored("records have memory by category"),
-		"flops_profiler":       ignored("records have MFU"),
-		"comms_logger":         ignored("records have the share of communication"),
-		"timers":               noEffect("records have the throughput"),
-		"dump_state":           ignored("config.yaml in the output directory is the full configuration"),
-		"log_level":            ignored("there is one log level"),
-		"disable_python_gc":    noEffect("no Python runs"),
+		"csv_monitor": group(keys{
+			"enabled":     to("logging.csv", boolean),
+			"output_path": pathOf("csv_monitor", "CSV files go to csv/ in the output directory"),
+			"job_name":    pathOf("csv_monitor", "CSV files go to csv/ in the output directory"),
+		}),
+		"wandb": group(keys{
+			"enabled": useWandB("deepspeed"),
+			"project": nullable(to("logging.wandb.project", textual)),
+			"team":    nullable(to("logging.wandb.entity", textual)),
+			"group":   nullable(to("logging.wandb.group", textual)),
+		}),
+		"comet":                ignored("there is no Comet here; logging has tensorboard, wandb, mlflow, trackio and csv"),
+		"wall_clock_breakdown": to("logging.wall_clock_breakdown", boolean),
+		"comms_logger": group(keys{
+			"enabled":  to("logging.comms_table", boolean),
+			"verbose":  ignored("a trace has each operation: trireme train --trace steps=A-B"),
+			"prof_all": noEffect("the table has all operations"), "prof_ops": ignored("the table has all operations"), "debug": noEffect("units name the operations"),
+		}),
+		"flops_profiler": group(keys{
+			"enabled":      custom("`logging.flops_profile_step`, of profile_step", flopsProfiler),
+			"profile_step": readTogether("`logging.flops_profile_step`, if enabled"),
+			"module_depth": noEffect("the profile has the units of the model"), "top_modules": noEffect("the profile has the units of the model"),
+			"detailed": noEffect("the profile has the units of the model"), "recompute_fwd_factor": noEffect("recomputation is measured"),
+			"output_file": ignored("the profile is printed"),
+		}),
+		"memory_breakdown":  ignored("records have memory by category"),
+		"timers":            noEffect("records have the throughput"),
+		"dump_state":        ignored("config.yaml in the output directory is the full configuration"),
+		"log_level":         ignored("there is one log level"),
+		"disable_python_gc": noEffect("no Python runs"),
 	})
 }
 
-// ofTensorBoard is a rule for the path of TensorBoard's files, noted only if they are written.
-func ofTensorBoard() rule {
-	const why = "TensorBoard files go to tb/ in the output directory"
+// pathOf is a rule for the path of a monitor's files, noted only if the monitor is enabled.
+func pathOf(monitor, why string) rule {
 	return custom("no effect: "+why, func(r *reader, k key) {
-		if r.isTrue("tensorboard", "enabled") && enabled(k.Value) {
+		if r.isTrue(monitor, "enabled") && enabled(k.Value) {
 			r.note(k, "has no effect: "+why)
 		}
 	})
+}
+
+// flopsProfiler assigns the step to profile, by default DeepSpeed's.
+func flopsProfiler(r *reader, k key) {
+	if on, _ := k.Bool(); !r.checkValue(k, boolean) || !on {
+		return
+	}
+	step, ok := r.find("flops_profiler", "profile_step")
+	switch {
+	case !ok:
+		r.assign(k, "logging.flops_profile_step", "1")
+	case r.checkValue(step, integer):
+		r.assign(step, "logging.flops_profile_step", step.Text)
+	}
 }
 
 // unavailableKeys adds unsupported features: noted if they do not change training, else refused.

@@ -28,8 +28,8 @@ func freeFormat() *format {
 			}),
 			"logging": group(keys{
 				"output_dir": custom("`output_dir`", outputDir), "logging_dir": ignored("logs go to logs/ in the output directory"),
-				"use_tensorboard": to("logging.tensorboard", boolean), "use_wandb": ignored(noWandb), "wandb_project": ofWandb(),
-				"wandb_run_name": ofWandb(), "wandb_tags": ofWandb(),
+				"use_tensorboard": to("logging.tensorboard", boolean), "use_wandb": useWandB(""), "wandb_project": nullable(to("logging.wandb.project", textual)),
+				"wandb_run_name": nullable(to("logging.wandb.name", textual)), "wandb_tags": nullable(texts("logging.wandb.tags")),
 				"log_level": constant("info", "there is one log level"), "disable_tqdm": noEffect("terminals get a live view, files get lines"),
 			}),
 			"environment": group(keys{

@@ -57,7 +57,7 @@ func freeTrainingKeys() keys {
 		"eval_every": to("training.eval_every_n_steps", integer), "eval_steps": to("training.eval_every_n_steps", integer),
 		"log_every": to("logging.log_every_n_steps", integer), "logging_steps": to("logging.log_every_n_steps", integer),
 		"checkpoint_dir": custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints/ in it", checkpointDir),
-		"wandb_project":  ofWandb(), "wandb_run_name": ofWandb(),
+		"wandb_project":  nullable(to("logging.wandb.project", textual)), "wandb_run_name": nullable(to("logging.wandb.name", textual)),
 		"dataloader_num_workers": noEffect(ownPrefetch), "dataloader_pin_memory": noEffect(noGPU),
 		"seed": to("training.seed", integer),
 	}
@@ -87,9 +87,6 @@ func freeBits(r *reader, k key) {
 	r.assign(k, inlineKey+"free_bits", bits)
 	r.note(k, "is in nats, and becomes model.inline.free_bits "+strconv.FormatFloat(nats/math.Ln2, 'g', 4, 64))
 }
-
-// ofWandb is the rule for options of Weights & Biases, noted with use_wandb.
-func ofWandb() rule { return noEffect(noWandb) }
 
 // device notes a device other than cpu.
 func device(r *reader, k key) {

@@ -16,7 +16,6 @@ const (
 	unitIsLayer = "each layer is a unit"
 	ownNames    = "parameters always keep their names and shapes"
 	sameInitial = "all ranks always start with the same parameters"
-	noWandb     = "Weights & Biases is not supported; records go to metrics.jsonl and TensorBoard"
 	noGPU       = "GPUs only"
 	ownPrefetch = "data is always prefetched"
 	sameBits    = "runs are always deterministic"

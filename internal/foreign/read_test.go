@@ -241,7 +241,11 @@ func TestNotes(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"the DDP trainer's", "training: {model_name: m}\ndistributed: {backend: nccl, static_graph: true, find_unused_parameters: false}\nlogging: {use_wandb: true}\n",
 			"x.yaml:2:15: distributed.backend: nccl becomes parallel.backend auto: shared memory, or TCP between machines\n" +
-				"x.yaml:3:11: logging.use_wandb: true has no effect: Weights & Biases is not supported; records go to metrics.jsonl and TensorBoard"},
+				"x.yaml:3:11: logging.use_wandb: true becomes logging.wandb.mode offline: nothing is sent, wandb sync uploads wandb/ in the output directory"},
+		{"DeepSpeed's monitors", `{"gradient_clipping": 1, "csv_monitor": {"enabled": true, "output_path": "x"}, "comms_logger": {"enabled": true, "verbose": true}, "comet": {"enabled": true}, "flops_profiler": {"enabled": true, "output_file": null}}`,
+			"x.yaml:1:59: csv_monitor.output_path: x has no effect: CSV files go to csv/ in the output directory\n" +
+				"x.yaml:1:114: comms_logger.verbose: true has no effect: a trace has each operation: trireme train --trace steps=A-B\n" +
+				"x.yaml:1:132: comet: a group of keys has no effect: there is no Comet here; logging has tensorboard, wandb, mlflow, trackio and csv"},
 		{"FSDP's in the trainer's file", "training: {model_name: m}\nfsdp: {forward_prefetch: false, use_orig_params: false, cpu_offload: false, min_num_params: 5}\n",
 			"x.yaml:2:8: fsdp.forward_prefetch: false has no effect: the next unit is always prefetched\n" +
 				"x.yaml:2:33: fsdp.use_orig_params: false has no effect: parameters always keep their names and shapes"},

@@ -2,7 +2,10 @@ package foreign
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
+	"trireme/internal/conf"
 	"trireme/optim"
 	"trireme/parallel"
 )
@@ -72,8 +75,43 @@ func loggingKeys() keys {
 	return keys{
 		"log_every_n_steps": to("logging.log_every_n_steps", integer),
 		"use_tensorboard":   to("logging.tensorboard", boolean),
-		"use_wandb":         ignored(noWandb),
+		"use_wandb":         useWandB(""),
 	}
+}
+
+// useWandB is the rule for a switch of Weights & Biases. project is the program's default project.
+func useWandB(project string) rule {
+	return custom("`logging.wandb.mode: offline`: a directory that `wandb sync` uploads", func(r *reader, k key) {
+		if !r.checkValue(k, boolean) {
+			return
+		}
+		if on, _ := k.Bool(); on {
+			r.assign(k, "logging.wandb.mode", "offline")
+			r.note(k, "becomes logging.wandb.mode offline: nothing is sent, wandb sync uploads wandb/ in the output directory")
+			if project != "" {
+				r.byDefault("its program's default", "logging.wandb.project", project)
+			}
+		}
+	})
+}
+
+// texts assigns a list of texts.
+func texts(path string) rule {
+	return custom("`"+path+"`", func(r *reader, k key) {
+		var quoted []string
+		for _, v := range k.Items {
+			if err := textual(v); err != nil {
+				r.fail(k, "%s", err)
+				return
+			}
+			quoted = append(quoted, strconv.Quote(v.Text))
+		}
+		if k.Kind != conf.List {
+			r.fail(k, "is %s, not a list", k.Describe())
+			return
+		}
+		r.assign(k, path, "["+strings.Join(quoted, ", ")+"]")
+	})
 }
 
 // transport is the rule for distributed.backend.

@@ -161,11 +161,11 @@ func TestVariables(t *testing.T) {
 		"PATH=/bin", "NCCL_DEBUG=INFO", "NCCL_TIMEOUT=1800", "NCCL_SOCKET_IFNAME=eth0", "TORCH_DISTRIBUTED_DEBUG=DETAIL", "NCCL_IB_DISABLE=1",
 		"OMP_NUM_THREADS=1", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WANDB_API_KEY=abc", "SLURM_PROCID=0", "GLOO_OTHER=1", "MKL_NUM_THREADS=",
 	}
-	want := "note: variables without effect: NCCL_DEBUG, NCCL_TIMEOUT (use parallel.timeout_seconds), NCCL_IB_DISABLE, TORCH_DISTRIBUTED_DEBUG, GLOO_OTHER, WANDB_API_KEY (use logging.tensorboard). trireme doctor explains each"
+	want := "note: variables without effect: NCCL_DEBUG, NCCL_TIMEOUT (use parallel.timeout_seconds), NCCL_IB_DISABLE, TORCH_DISTRIBUTED_DEBUG, GLOO_OTHER, WANDB_API_KEY (use logging.wandb.mode). trireme doctor explains each"
 	if got := WithoutEffect(env, "cpu", true); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := WithoutEffect([]string{env[5], env[6], env[8]}, "cuda", false); got != "note: variables without effect: OMP_NUM_THREADS (use device.threads), WANDB_API_KEY (use logging.tensorboard). trireme doctor explains each" {
+	if got := WithoutEffect([]string{env[5], env[6], env[8]}, "cuda", false); got != "note: variables without effect: OMP_NUM_THREADS (use device.threads), WANDB_API_KEY (use logging.wandb.mode). trireme doctor explains each" {
 		t.Errorf("%s", got)
 	}
 	if got := WithoutEffect(env[:1], "cpu", false); got != "" {
@@ -181,7 +181,7 @@ func TestVariables(t *testing.T) {
 		"ok NCCL_SOCKET_IFNAME=eth0: the network interface for data between hosts, unless parallel.interface is set | ",
 		"note NCCL_TIMEOUT=1800 has no effect: NCCL does not read it either | the key parallel.timeout_seconds",
 		"ok NCCL_IB_DISABLE=1: read by the NCCL library in runs on several GPUs; ranks on CPUs do not use NCCL. here: parallel.interface=ib0 (TCP over InfiniBand), or parallel.backend=mpi | ",
-		"note WANDB_API_KEY has no effect: nothing is sent to Weights & Biases | the key logging.tensorboard",
+		"note WANDB_API_KEY has no effect: nothing is sent to Weights & Biases; wandb sync reads it | the key logging.wandb.mode",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
