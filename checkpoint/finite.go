@@ -23,6 +23,24 @@ func CheckFinite(ctx context.Context, shards []tensor.Shard, ranks ProcessGroup,
 }
 
 func checkFinite(m memory, shards []tensor.Shard) error {
+	return eachChunk(m, shards, func(s tensor.Shard, lo int, b []byte) error {
+		if n, first := NotFinite(b, s.DType); n > 0 {
+			return fmt.Errorf("checkpoint: %s %v: element %v is %w", s.Name, s.Shape, s.Box.Range(lo+first, lo+first+1)[0].Offsets, ErrNotFinite)
+		}
+		return nil
+	})
+}
+
+// EachChunk calls f with the bytes of shards, in chunks of bounded size: those of element lo of the shard and
+// later ones. They are valid during the call. device is where shards that are not in host memory are; it is nil
+// for none.
+func EachChunk(device tensor.Memory, shards []tensor.Shard, f func(s tensor.Shard, lo int, b []byte) error) error {
+	m := memory{device}
+	m.sync()
+	return eachChunk(m, shards, f)
+}
+
+func eachChunk(m memory, shards []tensor.Shard, f func(s tensor.Shard, lo int, b []byte) error) error {
 	buf := make([]byte, chunkBytes)
 	for _, s := range shards {
 		per := chunkBytes / s.DType.Size()
@@ -31,8 +49,8 @@ func checkFinite(m memory, shards []tensor.Shard) error {
 			if err != nil {
 				return fmt.Errorf("checkpoint: read %s: %w", s.Name, err)
 			}
-			if n, first := NotFinite(b, s.DType); n > 0 {
-				return fmt.Errorf("checkpoint: %s %v: element %v is %w", s.Name, s.Shape, s.Box.Range(lo+first, lo+first+1)[0].Offsets, ErrNotFinite)
+			if err := f(s, lo, b); err != nil {
+				return err
 			}
 		}
 	}

@@ -90,6 +90,18 @@ func (e *Engine) OwnedSlot(name string) []tensor.Shard {
 	return out
 }
 
+// OwnedGrads is OwnedParams with the gradient of the last step in place of each trained parameter: the sum over
+// label tokens, times the loss scale. It is valid from Finish until the next Begin.
+func (e *Engine) OwnedGrads() []tensor.Shard {
+	var out []tensor.Shard
+	for _, f := range e.flats {
+		if !f.frozen {
+			out = append(out, f.shards(stateTensor{f.grad, f.layout.grad, 1, tensor.Grads}, f.own)...)
+		}
+	}
+	return out
+}
+
 // HeldParams lists all shards of parameters that this rank keeps in F32, replicated ones too, for
 // loading a model's files. Call Refresh afterwards.
 func (e *Engine) HeldParams() []tensor.Shard {

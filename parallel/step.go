@@ -12,6 +12,15 @@ import (
 // Max replaces v by the maximums over all ranks. All pass the same number of values. It waits, so
 // call it outside tensor.Compile. On a backend without storage, ranks are alike.
 func (e *Engine) Max(ctx context.Context, v []int64) error {
+	return e.reduceNumbers(ctx, v, collective.Max, "shapes")
+}
+
+// Sum is Max with sums.
+func (e *Engine) Sum(ctx context.Context, v []int64) error {
+	return e.reduceNumbers(ctx, v, collective.Sum, "histograms")
+}
+
+func (e *Engine) reduceNumbers(ctx context.Context, v []int64, op collective.Op, tag string) error {
 	if e.mesh.World.Size() == 1 || tensor.IsMeta(e.b) {
 		return nil
 	}
@@ -20,7 +29,7 @@ func (e *Engine) Max(ctx context.Context, v []int64) error {
 		t := e.b.New(tensor.Workspace, tensor.I64, len(v))
 		defer t.Release()
 		e.b.Upload(t, tensor.AsBytes(v))
-		e.wait(e.issue(allReduce(e.mesh.World, t, collective.Max, "shapes")))
+		e.wait(e.issue(allReduce(e.mesh.World, t, op, tag)))
 		e.b.Download(tensor.AsBytes(v), t)
 	})
 }

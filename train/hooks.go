@@ -15,10 +15,10 @@ type Hook interface {
 	AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 }
 
-// hooks returns the hooks of every run and those of the program. Evaluation precedes saving, so that a
-// checkpoint includes the best evaluation.
+// hooks returns the hooks of every run and those of the program. Histograms come first, since an evaluation ends
+// the life of gradients. Evaluation precedes saving, so that a checkpoint includes the best evaluation.
 func (r *Run) hooks() []Hook {
-	own := []Hook{evalHook{}, saveHook{}}
+	own := []Hook{histogramHook{}, evalHook{}, saveHook{}}
 	if r.deps.Trial {
 		own = nil
 	}

@@ -100,10 +100,10 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 }
 
 // endsFlight reports whether a step is read before the next one is enqueued: the last one, or one that an
-// evaluation or a checkpoint follows.
+// evaluation, a checkpoint or histograms follow.
 func (r *Run) endsFlight(step int64) bool {
 	rec := monitor.Record{Step: step, MaxSteps: int64(r.Config.Training.MaxSteps)}
-	return r.sets.Eval != nil && due(r.evalEvery, rec) || due(r.saveEvery[0], rec) || due(r.saveEvery[1], rec)
+	return r.sets.Eval != nil && due(r.evalEvery, rec) || due(r.saveEvery[0], rec) || due(r.saveEvery[1], rec) || r.histogramsDue(step)
 }
 
 // enqueue starts step number step.
