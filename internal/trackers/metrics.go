@@ -172,13 +172,6 @@ func (m *metrics) times(r monitor.Record) {
 		m.add(mCollBytes, float64(op.Bytes), name, axis)
 		m.add(mCollCount, float64(op.Count), name, axis)
 	}
-	for _, v := range r.Scalars() {
-		if name, ok := strings.CutPrefix(v.Tag, "ranks/"); ok {
-			if part, rank, ok := strings.Cut(name, "/"); ok {
-				m.set(mRankTime, v.Value, rank, part)
-			}
-		}
-	}
 }
 
 func (m *metrics) state(r monitor.Record) {
@@ -195,7 +188,11 @@ func (m *metrics) state(r monitor.Record) {
 		m.set(mModel, v, monitor.EscapeControl(k))
 	}
 	for _, v := range r.Scalars() {
-		if name, ok := strings.CutPrefix(v.Tag, "host/"); ok {
+		if name, ok := strings.CutPrefix(v.Tag, "ranks/"); ok {
+			if part, rank, ok := strings.Cut(name, "/"); ok {
+				m.set(mRankTime, v.Value, rank, part)
+			}
+		} else if name, ok := strings.CutPrefix(v.Tag, "host/"); ok {
 			m.set(mHost, v.Value, name)
 		} else if name, ok := strings.CutPrefix(v.Tag, "device/"); ok {
 			m.set(mDevice, v.Value, name)
