@@ -27,11 +27,11 @@ func (histogramHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) 
 	}
 	h := monitor.Histograms{Step: rec.Step, Time: rec.Time}
 	var names []string
-	place := map[string]int{}
+	index := map[string]int{}
 	for _, u := range r.model.Units() {
 		for _, p := range u.Params {
 			if !p.Frozen {
-				place[p.Name] = len(names)
+				index[p.Name] = len(names)
 				names = append(names, p.Name)
 			}
 		}
@@ -40,7 +40,7 @@ func (histogramHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) 
 	counts := make([]int64, 2*len(names)*n) // weights, then gradients
 	count := func(first int, shards []tensor.Shard, scale float32) error {
 		return checkpoint.EachChunk(r.backend, shards, func(s tensor.Shard, _ int, b []byte) error {
-			if at, ok := place[s.Name]; ok {
+			if at, ok := index[s.Name]; ok {
 				at = (first + at) * n
 				monitor.CountBuckets(counts[at:at+n], tensor.FromBytes[float32](b), scale)
 			}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -69,6 +70,9 @@ type Hint func(path string) (meant, why string)
 // Hints is a source without values that provides the hint for all sources.
 func Hints(h Hint) Source { return Source{kind: kindHints, hint: h} }
 
+// credentials are the parts of a URL that may be secret, which messages do not repeat: user and query.
+var credentials = regexp.MustCompile(`(://)[^/@\s]*@|(://[^\s?]*\?)\S+`)
+
 func (d *decoder) apply(s Source) {
 	switch s.kind {
 	case kindFile:
@@ -84,7 +88,7 @@ func (d *decoder) apply(s Source) {
 	case kindSet:
 		path, value, ok := strings.Cut(s.text, "=")
 		path = strings.TrimSpace(path)
-		label := s.label + " " + clip(s.text)
+		label := s.label + " " + clip(credentials.ReplaceAllString(s.text, "$1$2***"))
 		if !ok || path == "" {
 			d.problem(Problem{Where: label, Text: "is not an assignment. try: " + s.label + " path.to.key=value"})
 			return
