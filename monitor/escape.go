@@ -10,7 +10,8 @@ import (
 )
 
 // EscapeControl escapes control characters, so that text from a file or a server cannot move a
-// terminal's cursor or change its colors: ESC becomes \x1b. Line ends and tabs stay.
+// terminal's cursor, change its colors or reverse the direction of the text after it: ESC becomes \x1b.
+// Line ends and tabs stay.
 func EscapeControl(text string) string {
 	out, _ := appendClean(make([]byte, 0, len(text)), text, true)
 	return string(out)
@@ -32,6 +33,8 @@ func appendClean(dst []byte, text string, last bool) (out []byte, left string) {
 			dst = append(dst, `\r`...)
 		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0:
 			dst = fmt.Appendf(dst, `\x%02x`, r)
+		case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // embeddings, overrides and isolates
+			dst = fmt.Appendf(dst, `\u%04x`, r)
 		default:
 			dst = append(dst, text[i:i+n]...)
 		}

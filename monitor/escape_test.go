@@ -15,6 +15,7 @@ func TestClean(t *testing.T) {
 		"\u009b31m":                `\x9b31m`,
 		"\x9b31m\xff":              `\x9b31m\xff`,
 		"\xe4\xbd":                 `\xe4\xbd`,
+		"\u202eb\u2066":            `\u202eb\u2066`,
 	} {
 		if got := EscapeControl(text); got != want {
 			t.Errorf("Clean(%q) is %q, not %q", text, got, want)

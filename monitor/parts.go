@@ -41,10 +41,7 @@ func Parts(path string) ([]Part, error) {
 			newest = true
 			continue
 		}
-		digits, ok := strings.CutPrefix(e.Name(), strings.TrimSuffix(base, ext)+"-")
-		if digits, ok = strings.CutSuffix(digits, ext); !ok || len(digits) < 6 {
-			continue
-		}
+		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), strings.TrimSuffix(base, ext)+"-"), ext)
 		if n, err := strconv.Atoi(digits); err == nil && n > 0 && partPath(path, n) == dir+e.Name() {
 			parts = append(parts, Part{dir + e.Name(), n})
 		}

@@ -187,7 +187,7 @@ func (c *csvRows) close() error {
 }
 
 type parquetRows struct {
-	w       *parquet.Writer
+	w       *parquet.GenericWriter[any]
 	columns []int // of the names
 	run     int   // column of the run; -1: none
 	rows    []parquet.Row
@@ -202,7 +202,7 @@ func newParquetRows(w io.Writer, names []string, several bool) *parquetRows {
 		group["run"] = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
 	}
 	schema := parquet.NewSchema("metrics", group)
-	p := &parquetRows{w: parquet.NewWriter(w, schema, parquet.Compression(&parquet.Zstd)), run: -1}
+	p := &parquetRows{w: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Zstd)), run: -1}
 	column := func(name string) int {
 		leaf, _ := schema.Lookup(name)
 		return leaf.ColumnIndex

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"trireme/monitor"
 )
 
 var colors = []string{"#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f"}
@@ -30,8 +32,8 @@ func SVG(title string, lines []Line, logarithmic bool) string {
 		return num(top + innerHeight - (scale(y)-scale(y0))/(scale(y1)-scale(y0))*innerHeight)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s" font-family="sans-serif" font-size="12">`, svgWidth, svgHeight, html.EscapeString(title))
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/><text x="%d" y="18" font-size="14">%s</text>`, svgWidth, svgHeight, left, html.EscapeString(title))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s" font-family="sans-serif" font-size="12">`, svgWidth, svgHeight, text(title))
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/><text x="%d" y="18" font-size="14">%s</text>`, svgWidth, svgHeight, left, text(title))
 	for i := range 5 {
 		f := float64(i) / 4
 		y := y0 + f*(y1-y0)
@@ -75,12 +77,14 @@ func SVG(title string, lines []Line, logarithmic bool) string {
 			fmt.Fprintf(&b, `<circle cx="%s" cy="%s" r="3" fill="%s"/>`, px(float64(l.Buckets[0].Step)), py(l.Buckets[0].Mean), color)
 		}
 		if len(lines) > 1 {
-			fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" text-anchor="end">%s</text>`, svgWidth-right, top+14+16*i, color, html.EscapeString(l.Name))
+			fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" text-anchor="end">%s</text>`, svgWidth-right, top+14+16*i, color, text(l.Name))
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
+
+func text(s string) string { return html.EscapeString(monitor.EscapeControl(s)) }
 
 // num formats a coordinate.
 func num(v float64) string {

@@ -73,11 +73,7 @@ func readBucket(b []byte) bucket {
 
 // write writes a table as a file of the index, atomically.
 func (t *table) write(path string, digest uint64) error {
-	var names []string
-	for _, name := range t.metrics() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(slices.Values(t.metrics()))
 	type column struct {
 		storedColumn
 		data []byte

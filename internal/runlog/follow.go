@@ -56,6 +56,10 @@ func (r *Run) Follow(ctx context.Context) iter.Seq2[Update, error] {
 					r.mu.Lock()
 					at, _, err = r.find(first)
 					r.mu.Unlock()
+					if err != nil {
+						yield(Update{}, err)
+						return
+					}
 				}
 			}
 			for line, err := range r.lines(at) {

@@ -210,7 +210,8 @@ func classify(r *tracefile.Rank, last map[int]arrival, compute, comm []int, at i
 		}
 		return s
 	}
-	for _, i := range comm { // the oldest: the stream runs one at a time
+	if len(comm) > 0 { // the oldest: the stream runs one at a time
+		i := comm[0]
 		if a, ok := last[i]; ok && at < a.at {
 			return segment{class: Waiting, on: a.rank, waits: true}
 		}

@@ -204,7 +204,7 @@ func plateau(c *curve) []Finding {
 // learningRate finds a schedule that does not reach its peak.
 func learningRate(c *curve) []Finding {
 	rate, peak := c.of("lr"), c.number("training.learning_rate")
-	if rate == nil || len(rate) < 2 || !(peak > 0) || !c.done() || c.Config["training.optimizer.name"] == "adafactor" {
+	if len(rate) < 2 || !(peak > 0) || !c.done() || c.Config["training.optimizer.name"] == "adafactor" {
 		return nil
 	}
 	high := slices.Max(finite(append(rate, 0)))

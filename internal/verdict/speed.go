@@ -231,8 +231,9 @@ func (s *Speed) slowRank(c *curve, n, rank int, share float64) {
 func (s *Speed) slowLink(c *curve, n int, share float64) {
 	worst, most := "", 0.0
 	for _, name := range slices.Sorted(maps.Keys(c.Metrics)) {
-		op, ok := strings.CutPrefix(name, "comm_ops.")
-		if op, ok = strings.CutSuffix(op, ".exposed"); !ok || !strings.HasPrefix(name, "comm_ops.") {
+		op, of := strings.CutPrefix(name, "comm_ops.")
+		op, exposed := strings.CutSuffix(op, ".exposed")
+		if !of || !exposed {
 			continue
 		}
 		if v := c.last(name, n); v > most {

@@ -36,9 +36,7 @@ func (f *frame) chartGrid(height int) (rows []row) {
 		for i := range columns {
 			title, plot := f.chart(first+i, width, lines)
 			for y, r := range append([]row{title}, plot...) {
-				for _, it := range r {
-					grid[y] = append(grid[y], it)
-				}
+				grid[y] = append(grid[y], r...)
 				if i < columns-1 {
 					grid[y].item().add("", "", strings.Repeat(" ", max(0, (width+gap)*(i+1)-grid[y].columns())))
 				}
