@@ -12,11 +12,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestLocal(t *testing.T) {
-	collectivetest.Run(t, func(t *testing.T, n int, cfg collective.Config) []collective.World {
+	worlds := func(t *testing.T, n int, cfg collective.Config) []collective.World {
 		ws, err := collective.NewLocal(n, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return ws
-	})
+	}
+	collectivetest.Run(t, worlds)
+	t.Run("spans", func(t *testing.T) { collectivetest.RunSpans(t, worlds, true) })
 }

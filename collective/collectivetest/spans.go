@@ -10,12 +10,13 @@ import (
 	"trireme/trace"
 )
 
-// spans lets rank 1 come late to an operation: the spans of the others say how long they waited for it.
-func spans(t *testing.T, mk maker) {
+// RunSpans lets rank 1 come late to an operation: the spans of the others say how long they waited for it. arrival
+// is whether ranks must know when the last one came; in a chain or a tree they see their neighbors only.
+func RunSpans(t *testing.T, mk Make, arrival bool) {
 	const late = 60 * time.Millisecond
 	recorders := []*trace.Recorder{trace.New(0), trace.New(0)}
 	cfg := collective.Config{Trace: func(rank int) *trace.Recorder { return recorders[rank] }}
-	each(t, mk, 2, cfg, func(r *rank) error {
+	each(t, maker{worlds: mk, meeting: meeting}, 2, cfg, func(r *rank) error {
 		for i, elems := range []int{10, 50000} {
 			x := r.full(tensor.F32, elems, r.Rank())
 			r.meet()
@@ -34,7 +35,7 @@ func spans(t *testing.T, mk maker) {
 				return fmt.Errorf("span %+v", s)
 			}
 			waited := time.Duration(s.Ready - s.Start)
-			if s.Ready == 0 && i > 0 { // a chain does not know when its other end begins
+			if s.Ready == 0 && !arrival {
 				continue
 			}
 			if s.Ready < s.Start || s.Ready > s.End || r.Rank() == 0 && waited < late/2 {

@@ -50,7 +50,6 @@ func suiteOperations(t *testing.T, mk maker) {
 	t.Run("mesh", func(t *testing.T) { mesh(t, mk) })
 	t.Run("messages", func(t *testing.T) { messages(t, mk) })
 	t.Run("pipeline", func(t *testing.T) { pipeline(t, mk) })
-	t.Run("spans", func(t *testing.T) { spans(t, mk) })
 }
 
 func parts(dt tensor.DType, n, ranks int) [][]byte {

@@ -47,6 +47,7 @@ func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 func TestSuite(t *testing.T) {
 	before := descriptors(t)
 	t.Run("worlds", func(t *testing.T) { collectivetest.Run(t, worlds) })
+	t.Run("spans", func(t *testing.T) { collectivetest.RunSpans(t, worlds, true) })
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors leaked", after-before)
 	}

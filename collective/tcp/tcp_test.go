@@ -98,10 +98,12 @@ func TestSuite(t *testing.T) {
 		{"hosts 1+2+2 ring", Plain, 1, 3, []int{1, 2, 2}, collectivetest.RunOperations},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.run(t, worlds(func(r Config) Config {
+			mk := worlds(func(r Config) Config {
 				r.Mode, r.MaxDirect, r.Connections = c.mode, c.direct, c.conns
 				return onHosts(r, c.hosts)
-			}))
+			})
+			c.run(t, mk)
+			t.Run("spans", func(t *testing.T) { collectivetest.RunSpans(t, mk, c.direct > 1) })
 		})
 	}
 }
