@@ -39,5 +39,7 @@ var recipeJobs = []recipeJob{
 			" --set data.truncate=true --set training.micro_batch_size=4 --set training.learning_rate=3e-3 --set training.num_train_epochs=10"},
 	{"free-transformer", "a Free Transformer, from its trainer's configuration", cloneNeeded,
 		"trireme train --config examples/free-transformer/free_transformer.yaml --output_dir out/free --nproc 2" + freeData},
+	{"scaling", "a GPT-2 on 1 and 2 ranks: efficiency and what limits it", cloneNeeded,
+		"trireme bench scaling --config examples/scaling/run.yaml --worlds 1,2 --strategies ddp,fsdp --output_dir out/scaling"},
 	{"latent-bits", "an experiment on the Free Transformer's latent bits, with the Go library", cloneNeeded, "go run ./examples/latent-bits"},
 }
