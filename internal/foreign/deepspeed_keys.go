@@ -90,8 +90,8 @@ func monitorKeys(ks keys) {
 		"flops_profiler": group(keys{
 			"enabled":      custom("`logging.flops_profile_step`, of profile_step", flopsProfiler),
 			"profile_step": readTogether("`logging.flops_profile_step`, if enabled"),
-			"module_depth": noEffect("the profile has the units of the model"), "top_modules": noEffect("the profile has the units of the model"),
-			"detailed": noEffect("the profile has the units of the model"), "recompute_fwd_factor": noEffect("recomputation is measured"),
+			"module_depth": noEffect("the profile is one line: the model's FLOPs, and the time of forward, backward, recomputation and optimizer"), "top_modules": noEffect("the profile is one line: the model's FLOPs, and the time of forward, backward, recomputation and optimizer"),
+			"detailed": noEffect("the profile is one line: the model's FLOPs, and the time of forward, backward, recomputation and optimizer"), "recompute_fwd_factor": noEffect("the profile has the time of recomputation and does not count its FLOPs"),
 			"output_file": ignored("the profile is printed"),
 		}),
 		"memory_breakdown":  ignored("records have memory by category"),

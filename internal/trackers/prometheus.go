@@ -2,6 +2,7 @@ package trackers
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"net"
 	"net/http"
@@ -32,6 +33,7 @@ func listen(addr string, run Run) (*prometheus, error) {
 	p := &prometheus{metrics: newMetrics(run)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", p.serve)
+	mux.HandleFunc("GET /grafana.json", dashboard)
 	p.server = &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	go p.server.Serve(l)
 	run.note("prometheus: metrics at http://%s/metrics", l.Addr())
@@ -59,6 +61,16 @@ func (p *prometheus) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	}
 	w.Write(expose(p.read(), open))
+}
+
+// grafana is a dashboard of Grafana for these metrics.
+//
+//go:embed grafana.json
+var grafana []byte
+
+func dashboard(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(grafana)
 }
 
 // prometheusName is the metric's name with its unit: trireme_step_duration_seconds, without _total.

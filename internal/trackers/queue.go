@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"trireme/monitor"
@@ -46,6 +47,8 @@ type queue struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the goroutine ends
+
+	away atomic.Bool // the last send failed, and was not rejected
 
 	// Used by the goroutine only until done is closed:
 	lost   int   // events that were not delivered
@@ -98,11 +101,16 @@ func (q *queue) Note(text string) error              { return q.add(event{note: 
 
 func (q *queue) Histograms(h monitor.Histograms) error { return q.add(event{histograms: &h}) }
 
-// Close sends what waits, up to the limit, and notes how many events were lost.
+// Close sends what waits, up to the limit, and notes how many events were lost. A tracker that was away at the
+// last request gets one more, with a fifth of the limit.
 func (q *queue) Close() error {
+	flush := q.limits.flush
+	if q.away.Load() {
+		flush /= 5
+	}
 	close(q.closing)
 	close(q.in)
-	timeout := time.AfterFunc(q.limits.flush, q.cancel)
+	timeout := time.AfterFunc(flush, q.cancel)
 	defer timeout.Stop()
 	defer q.cancel()
 	select {
@@ -114,7 +122,7 @@ func (q *queue) Close() error {
 			}
 			q.run.note("%s: %d records and notes were not delivered (%s); metrics.jsonl has all records", q.name, n, why)
 		}
-	case <-time.After(q.limits.flush + time.Second): // a write to a stalled file system ignores the context
+	case <-time.After(flush + time.Second): // a write to a stalled file system ignores the context
 		q.run.note("%s: does not end; its last records may be missing, metrics.jsonl has all", q.name)
 	}
 	return nil
@@ -162,13 +170,15 @@ func (q *queue) gather() (batch []event, open bool) {
 	return batch, true
 }
 
-// deliver sends a batch until it is accepted, rejected or the flush is over.
+// deliver sends a batch until it is accepted or rejected. While the queue is closing, it gives up the second
+// time that the tracker is away.
 func (q *queue) deliver(batch []event) {
 	for wait := q.limits.retry; ; wait = min(2*wait, maxRetry) {
 		ctx, cancel := context.WithTimeout(q.ctx, q.limits.request)
 		err := q.to.send(ctx, batch)
 		cancel()
 		if err == nil {
+			q.away.Store(false)
 			if q.failed {
 				q.failed = false
 				q.run.note("%s: records are delivered again", q.name)
@@ -176,7 +186,8 @@ func (q *queue) deliver(batch []event) {
 			return
 		}
 		q.fail(err)
-		if errors.As(err, &rejection{}) || !q.pause(wait) {
+		rejected := errors.As(err, &rejection{})
+		if again := q.away.Swap(!rejected); rejected || !q.pause(wait, again) {
 			q.lost += len(batch)
 			return
 		}
@@ -194,20 +205,27 @@ func (q *queue) fail(err error) {
 	}
 }
 
-// pause waits before a repetition and reports whether there is time for one. A closing queue repeats
-// soon.
-func (q *queue) pause(d time.Duration) bool {
+// pause waits before a repetition and reports whether to repeat. again is that the send before failed too: a
+// queue that is closing then ends, and the sends of what is left fail at once.
+func (q *queue) pause(d time.Duration, again bool) bool {
 	select {
-	case <-q.ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	case <-q.closing:
+		if again {
+			q.cancel()
+		}
+		d = min(d, q.limits.flush/5)
+	default:
+		select {
+		case <-q.closing:
+			return q.ctx.Err() == nil
+		case <-time.After(d):
+			return true
+		}
 	}
 	select {
 	case <-q.ctx.Done():
 		return false
-	case <-time.After(min(d, q.limits.flush/5)):
+	case <-time.After(d):
 		return true
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,6 +205,79 @@ func (f *flaky) send(_ context.Context, events []event) error {
 func (f *flaky) finish(context.Context, End) error {
 	f.finished = true
 	return nil
+}
+
+// absent is a tracker that is away; it counts the sends whose context is not over.
+type absent struct{ sends atomic.Int64 }
+
+func (a *absent) send(ctx context.Context, _ []event) error {
+	if ctx.Err() == nil {
+		a.sends.Add(1)
+	}
+	return errors.New("away")
+}
+
+func (a *absent) finish(ctx context.Context, _ End) error { return ctx.Err() }
+
+// TestAway checks that the flush to a tracker that was away is one attempt, however many batches wait, and that
+// one that is away for the first time in the flush gets a second.
+func TestAway(t *testing.T) {
+	l := limits{events: 4 * maxBatch, request: time.Minute, flush: time.Minute}
+	for _, c := range []struct {
+		events, sends int64
+		gather, retry time.Duration
+	}{
+		{3*maxBatch + 1, 1, time.Millisecond, time.Hour}, // away before
+		{maxBatch / 2, 2, time.Hour, time.Millisecond},   // first sent by Close
+	} {
+		n, a := &notes{}, &absent{}
+		l.gather, l.retry = c.gather, c.retry
+		q := newQueue("x", a, testRun(t, n), l)
+		for i := range c.events {
+			q.Record(testRecord(i + 1))
+			for i == 0 && c.sends == 1 && !q.away.Load() {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		before, began := a.sends.Load(), time.Now()
+		q.Close()
+		if got, took := a.sends.Load()-before, time.Since(began); got != c.sends || took > 10*time.Second {
+			t.Errorf("%d sends in %v, want %d", got, took, c.sends)
+		}
+		if got := n.text(); !strings.HasSuffix(got, fmt.Sprintf("x: %d records and notes were not delivered (away); metrics.jsonl has all records", c.events)) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// TestAwayServer checks the time of Close with a server that refuses connections, and one that never replies.
+func TestAwayServer(t *testing.T) {
+	free := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-free }))
+	defer silent.Close()
+	defer close(free)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, url := range map[string]string{"silent": silent.URL, "gone": gone.URL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := &notes{}
+			l := usual
+			l.gather, l.request = time.Millisecond, 100*time.Millisecond
+			r := testRun(t, n)
+			q := newQueue("mlflow", newMLflow(monitor.MLflow{URL: url}, r), r, l)
+			q.Record(testRecord(1))
+			for !q.away.Load() {
+				time.Sleep(time.Millisecond)
+			}
+			q.Record(testRecord(2))
+			began := time.Now()
+			q.Close()
+			if took := time.Since(began); took > l.flush/5+time.Second || !strings.Contains(n.text(), "2 records and notes were not delivered") {
+				t.Errorf("%v: %q", took, n.text())
+			}
+		})
+	}
 }
 
 // stuck is a sender that ignores its context, as a write to a stalled file system.
