@@ -112,7 +112,7 @@ func printReport(w io.Writer, v verdict.Report, n int) error {
 		lines = append(lines, text)
 	}
 	if v.Speed.Text != "" && v.Speed.Limit == "compute" {
-		lines = append(lines, "speed: limited by "+v.Speed.Text)
+		lines = append(lines, "speed: "+v.Speed.Text)
 	}
 	for _, l := range lines[:min(n, len(lines))] {
 		if _, err := fmt.Fprintln(w, monitor.EscapeControl(l)); err != nil {
