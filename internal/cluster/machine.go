@@ -128,7 +128,7 @@ func (m *machine) apply(e event) {
 		m.synced, m.hosts, m.failing, m.ends = false, map[string]host{}, map[string]notice{}, map[string]end{}
 	case synced:
 		m.synced = true
-		if m.keeps && !m.registered && m.result == nil && m.gen != nil && m.gen.Result != nil {
+		if m.keeps && !m.registered && m.lostAt == 0 && m.result == nil && m.gen != nil && m.gen.Result != nil {
 			m.finish(&result{Code: launch.CodeUsage, Text: fmt.Sprintf("%s has the end of an earlier job %s. try: another --rdzv-id", m.store, m.runID)})
 		}
 	case registered:

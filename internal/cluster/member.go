@@ -141,6 +141,7 @@ func (m *machine) requestEnd() bool {
 func (m *machine) join() {
 	again := m.lostAt > 0
 	switch {
+	case !again && !m.synced: // a host that joined before it sees the end of an earlier job would take that for its own
 	case again && m.gen != nil && m.gen.Result != nil && m.synced:
 		m.finish(m.gen.Result)
 	case again && (!m.replaces() && m.reached(m.lostAt+2*m.Lease) || m.reached(m.lostAt+m.Return)):
