@@ -4,7 +4,7 @@ build:
 	CGO_ENABLED=0 go build -o trireme ./cmd/trireme
 
 test:
-	go test ./...
+	go test -timeout 30m ./...
 
 # What to run before a commit: format, vet, staticcheck, tests.
 check:

@@ -17,10 +17,7 @@ import (
 // have IDs of their own and do not overlap.
 func TestGrafana(t *testing.T) {
 	m := newMetrics(Run{})
-	r := testRecord(1)
-	one := 1.0
-	r.PeakFLOPS, r.FLOPSPerSecond, r.Resident.Now, r.Device, r.Host = 1, 1, 1, &monitor.Device{}, &monitor.Host{CPU: &one}
-	m.Record(r)
+	m.Record(wholeRecord(1))
 	m.Evaluate(monitor.Evaluation{Step: 1, Time: time.Now()})
 	written := map[string][]string{} // labels by name
 	for line := range strings.Lines(string(expose(m.read(), true))) {

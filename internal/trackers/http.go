@@ -52,7 +52,7 @@ func (e *endpoint) call(ctx context.Context, method, path, kind string, body []b
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // without the path
 		}
-		return nil, fmt.Errorf("%s: %w", e.base, err)
+		return nil, e.failed(ctx, err)
 	}
 	defer resp.Body.Close()
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
@@ -64,9 +64,17 @@ func (e *endpoint) call(ctx context.Context, method, path, kind string, body []b
 		return reply, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.base, err)
+		return nil, e.failed(ctx, err)
 	}
 	return reply, nil
+}
+
+// failed is the error of a request without a whole reply.
+func (e *endpoint) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = errors.New("no reply in time")
+	}
+	return fmt.Errorf("%s: %w", e.base, err)
 }
 
 // excerpt is the start of a reply's text, in one line.

@@ -66,7 +66,7 @@ type limits struct {
 }
 
 // usual are the limits of a run. A queue of 4096 records is 7 minutes of 0.1 s steps and a few MB.
-var usual = limits{events: 4096, gather: time.Second, request: 10 * time.Second, retry: time.Second, flush: 10 * time.Second}
+var usual = limits{events: 4096, gather: time.Second, request: 10 * time.Second, retry: time.Second, flush: 5 * time.Second}
 
 const (
 	maxRetry = 30 * time.Second
@@ -102,11 +102,11 @@ func (q *queue) Note(text string) error              { return q.add(event{note: 
 func (q *queue) Histograms(h monitor.Histograms) error { return q.add(event{histograms: &h}) }
 
 // Close sends what waits, up to the limit, and notes how many events were lost. A tracker that was away at the
-// last request gets one more, with a fifth of the limit.
+// last request gets one more, with two fifths of the limit.
 func (q *queue) Close() error {
 	flush := q.limits.flush
 	if q.away.Load() {
-		flush /= 5
+		flush = flush * 2 / 5
 	}
 	close(q.closing)
 	close(q.in)

@@ -273,7 +273,7 @@ func TestAwayServer(t *testing.T) {
 			q.Record(testRecord(2))
 			began := time.Now()
 			q.Close()
-			if took := time.Since(began); took > l.flush/5+time.Second || !strings.Contains(n.text(), "2 records and notes were not delivered") {
+			if took := time.Since(began); took > l.flush*2/5+time.Second || !strings.Contains(n.text(), "2 records and notes were not delivered") {
 				t.Errorf("%v: %q", took, n.text())
 			}
 		})
@@ -300,50 +300,5 @@ func TestStuck(t *testing.T) {
 	q.Close()
 	if took := time.Since(began); took > 3*time.Second || !strings.Contains(n.text(), "does not end") {
 		t.Errorf("%v, %q", took, n.text())
-	}
-}
-
-// TestExposition checks the escapes and both formats.
-func TestExposition(t *testing.T) {
-	m := newMetrics(Run{ID: "a\"b", Name: "x\\\ny"})
-	m.Record(testRecord(1))
-	open, old := string(expose(m.read(), true)), string(expose(m.read(), false))
-	for _, want := range []string{
-		`trireme_run_info{run="a\"b",name="x\\\ny"} 1`, "# TYPE trireme_tokens counter", "trireme_tokens_total 64\n", "trireme_gradient_norm +Inf\n",
-		`trireme_step_duration_seconds_bucket{le="0.25"} 1`, `trireme_step_duration_seconds_bucket{le="0.1"} 0`, "trireme_step_duration_seconds_sum 0.25\n",
-		`trireme_collective_seconds_total{op="all_gather",axis="shard",exposed="true"} 0.05`, `trireme_memory_bytes{category="parameters"} 1.048576e+06`,
-		`trireme_rank_time_seconds{rank="1",part="own"} 0.25`, `trireme_step_time_seconds_total{part="forward"} 0.1`,
-	} {
-		if !strings.Contains(open, want) {
-			t.Errorf("no %q in\n%s", want, open)
-		}
-	}
-	if !strings.HasSuffix(open, "# EOF\n") || strings.Contains(old, "# EOF") || !strings.Contains(old, "# TYPE trireme_tokens_total counter") {
-		t.Error("the formats differ in their end and in the headings of counters")
-	}
-}
-
-// TestPrometheusAddress checks that an address without a host is loopback, and that one in use is noted only.
-func TestPrometheusAddress(t *testing.T) {
-	n := &notes{}
-	p, err := listen(":0", testRun(t, n))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	at := strings.TrimPrefix(n.text(), "prometheus: metrics at ")
-	if !strings.HasPrefix(at, "http://127.0.0.1:") {
-		t.Fatal(at)
-	}
-	resp, err := http.Get(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	c := monitor.Default()
-	c.Prometheus.Addr = strings.TrimSuffix(strings.TrimPrefix(at, "http://"), "/metrics")
-	s := Open(c, testRun(t, n))
-	if s.Close(); !strings.Contains(n.text(), "address already in use; training continues without it") {
-		t.Error(n.text())
 	}
 }
