@@ -103,7 +103,7 @@ func (s *Events) Evaluate(e Evaluation) error {
 	if e.Accuracy != nil {
 		text += fmt.Sprintf(", accuracy %.4g", *e.Accuracy)
 	}
-	return s.Event(Event{Time: e.Time, Step: e.Step, Kind: EventEvaluation, Text: text})
+	return s.Event(Event{Time: e.Time, Step: e.Step, Kind: EventEvaluation, Text: text, Samples: e.Samples})
 }
 
 // Note writes a note.

@@ -12,7 +12,7 @@ import (
 
 // Line writes one line of text per step, for output that is not a terminal:
 //
-//	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6% step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB skew=1.07 eta=0h43m
+//	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6% step_ms=655 comm=11.3% data=0.4% rss=61.4/79.6GiB skew=1.07 eta=0h43m
 //
 // tok/s counts all tokens. If some have no label, label_tok/s and samples/s follow. The end of an
 // epoch adds a line.
@@ -59,10 +59,14 @@ func FormatLine(r Record, left time.Duration) string {
 		fmt.Fprintf(&b, " comm=%.1f%%", 100*r.CommFraction)
 	}
 	fmt.Fprintf(&b, " data=%.1f%%", 100*r.DataFraction)
+	name := "rss" // not the peak of a plan, which counts tensors
+	if r.Resident.Now == 0 {
+		name = "tensors"
+	}
 	if used := r.Used(); used > 0 && r.MemoryLimit > 0 {
-		fmt.Fprintf(&b, " mem=%.1f/%.1fGiB", gib(used), gib(r.MemoryLimit))
+		fmt.Fprintf(&b, " %s=%.1f/%.1fGiB", name, gib(used), gib(r.MemoryLimit))
 	} else if used > 0 {
-		fmt.Fprintf(&b, " mem=%s", Bytes(used))
+		fmt.Fprintf(&b, " %s=%s", name, Bytes(used))
 	}
 	if r.Skew > 0 {
 		fmt.Fprintf(&b, " skew=%.2f", r.Skew)

@@ -220,7 +220,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	want := "step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800440 mfu=38.6% step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m"
+	want := "step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800440 mfu=38.6% step_ms=655 comm=11.3% data=0.4% rss=61.4/79.6GiB eta=0h43m"
 	if got := FormatLine(sample(1240), 43*time.Minute); got != want {
 		t.Errorf("\n%s\n%s", got, want)
 	}

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -39,7 +40,9 @@ type Start struct {
 // ReadCard reads run.json of a directory. An invalid ID is empty.
 func ReadCard(dir string) (c Card, err error) {
 	path := filepath.Join(dir, Identity)
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+	if st, err := os.Stat(path); errors.Is(err, fs.ErrPermission) {
+		return c, err
+	} else if err != nil || !st.Mode().IsRegular() {
 		return c, fs.ErrNotExist
 	}
 	b, err := os.ReadFile(path)

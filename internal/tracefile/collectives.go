@@ -35,6 +35,7 @@ type groupKey struct {
 	kind trace.Kind
 	op   string
 	seq  uint64
+	nth  int // use of seq by the rank: numbers start again with the job
 }
 
 // Collectives matches the collectives of the ranks, in the order of their last arrivals. Those of one rank alone are
@@ -43,6 +44,7 @@ func (t *Trace) Collectives() []Collective {
 	open := map[groupKey]int{}
 	var all []Collective
 	for r := range t.Ranks {
+		used := map[groupKey]int{}
 		for i, s := range t.Ranks[r].Spans {
 			if s.Stream != trace.Comm || !s.Kind.Collective() || s.Kind == trace.Send || s.Kind == trace.Recv {
 				continue
@@ -51,10 +53,10 @@ func (t *Trace) Collectives() []Collective {
 			if g := t.Ranks[r].Groups[s.Axis]; len(g) > 0 {
 				k.of = slices.Min(g)
 			}
+			use := k
+			k.nth = used[use]
+			used[use]++
 			at, known := open[k]
-			if known && slices.ContainsFunc(all[at].Members, func(m Member) bool { return m.Rank == r }) {
-				known = false // of another start of the job
-			}
 			if !known {
 				at = len(all)
 				open[k] = at

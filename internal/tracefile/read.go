@@ -120,6 +120,9 @@ func read(r io.Reader, name string) (*Trace, error) {
 	if !isPerfetto(name) && text != "" && (text[0] == '{' || text[0] == '[') {
 		return ReadChrome(in, name)
 	}
+	if stem := strings.TrimSuffix(name, ".gz"); filepath.Ext(stem) == ".json" {
+		return nil, errors.New("the file is no JSON: it starts with neither { nor [")
+	}
 	return ReadPerfetto(in)
 }
 

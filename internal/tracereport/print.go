@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // duration formats seconds with three digits.
@@ -27,7 +29,10 @@ const shownRanks = 8
 // Print writes the report on one screen.
 func (r *Report) Print(w io.Writer) error {
 	steps := fmt.Sprintf("steps %d to %d", r.FirstStep, r.LastStep)
-	if r.FirstStep == r.LastStep {
+	switch {
+	case int64(r.Steps) != r.LastStep-r.FirstStep+1:
+		steps = fmt.Sprintf("%d steps from %d to %d", r.Steps, r.FirstStep, r.LastStep)
+	case r.FirstStep == r.LastStep:
 		steps = fmt.Sprintf("step %d", r.FirstStep)
 	}
 	ranks := "1 rank"
@@ -40,7 +45,7 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	for _, n := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
+		fmt.Fprint(w, wrapped("note: "+n))
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -55,7 +60,7 @@ func (r *Report) Print(w io.Writer) error {
 		}
 		line(name, p)
 	}
-	fmt.Fprintf(t, "%s\t\t\t\t\n", left("longest units"))
+	fmt.Fprintf(t, "%s\ttime\tshare\tstep without\t\n", left("longest units"))
 	for _, p := range r.Units {
 		line("  "+p.Detail, p)
 	}
@@ -64,19 +69,43 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	r.printRanks(w)
-	_, err := fmt.Fprintf(w, "\nmost to gain: %s\n", r.Gain)
+	_, err := fmt.Fprintf(w, "\n%s", wrapped("most to gain: "+r.Gain))
 	return err
 }
 
-// nameWidth is the width of names, which are cut to it.
+// nameWidth is the width of names. Those that are longer lack their middle: names of operators differ at the end.
 const nameWidth = 40
 
 // left pads a name on the right: the table aligns to the right.
 func left(name string) string {
 	if r := []rune(name); len(r) > nameWidth {
-		name = string(r[:nameWidth-3]) + "..."
+		name = string(r[:nameWidth/2-2]) + "..." + string(r[len(r)-nameWidth/2+1:])
 	}
 	return fmt.Sprintf("%-*s", nameWidth, name)
+}
+
+// width is the number of columns of the report. Only a path may be longer.
+const width = 80
+
+// wrapped divides a text at spaces to lines. Those after the first are indented.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String() + "\n"
 }
 
 // printRanks writes a line for each rank, or for those that held up others most.
@@ -86,8 +115,8 @@ func (r *Report) printRanks(w io.Writer) {
 		slices.SortStableFunc(shown, func(a, b Rank) int { return cmp.Compare(b.HeldUp, a.HeldUp) })
 		shown = shown[:shownRanks]
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "ms a step\ttotal\tcompute\texposed\thidden\twaiting\tdata\tcheckpoint\tidle\tother\theld up\t")
+	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "ms a step\ttotal\tcompute\texposed\thidden\twaiting\tdata\tsaving\tidle\tother\theld up\t")
 	for _, k := range shown {
 		fmt.Fprintf(t, "rank %d", k.Rank)
 		other := k.Classes[Offload.String()] + k.Classes[Compile.String()] + k.Classes[Evaluation.String()]

@@ -82,11 +82,11 @@ func New(t *tracefile.Trace) (*Report, error) {
 	r.FirstStep, r.LastStep, _ = t.Steps()
 	segments := make([][]segment, len(t.Ranks))
 	for i := range t.Ranks {
-		from, to, steps := window(&t.Ranks[i])
+		all, steps := periods(&t.Ranks[i])
 		r.Steps = max(r.Steps, steps)
 		r.Dropped += t.Ranks[i].Dropped
-		if steps > 0 {
-			segments[i] = timeline(&t.Ranks[i], last[i], from, to)
+		for _, p := range all {
+			segments[i] = append(segments[i], timeline(&t.Ranks[i], last[i], p.from, p.to)...)
 		}
 	}
 	if r.Steps == 0 {
@@ -96,6 +96,9 @@ func New(t *tracefile.Trace) (*Report, error) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d spans were recorded but not kept: their time counts as idle", r.Dropped))
 	}
 	sums, byUnit := r.sum(t, segments)
+	if r.World == 1 && t.Ranks[0].Foreign && sums[detail{class: Exposed}] > 0 {
+		r.Notes = append(r.Notes, "a profile of one rank: its exposed communication includes waiting for others; try: give the files of all ranks")
+	}
 	r.replays(t, newReplay(t, all, segments), sums, byUnit)
 	r.Gain = r.gain()
 	return r, nil

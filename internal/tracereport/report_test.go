@@ -23,6 +23,12 @@ func golden(t *testing.T, name string, tr *tracefile.Trace) *Report {
 	if err := r.Print(&b); err != nil {
 		t.Fatal(err)
 	}
+	screen := strings.Split(b.String(), "\n")
+	for _, line := range screen {
+		if len(line) > 80 || len(screen) > 40 {
+			t.Errorf("%d lines, one of %d columns: %s", len(screen), len(line), line)
+		}
+	}
 	path := filepath.Join("testdata", name+".txt")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
@@ -130,6 +136,27 @@ func TestCheckpoint(t *testing.T) {
 	if !strings.HasPrefix(r.Gain, "checkpoint: a step would take 27.1 ms") {
 		t.Error(r.Gain)
 	}
+}
+
+// TestTwoWindows: the time between two windows of steps is in no step.
+func TestTwoWindows(t *testing.T) {
+	tr := planned(2, -1, -1)
+	later := planned(2, -1, -1)
+	for i, k := range later.Ranks {
+		k.Shift(5000 * ms)
+		for j := range k.Spans {
+			k.Spans[j].Step += 100
+			k.Spans[j].Seq += 100
+		}
+		tr.Ranks[i].Spans = append(tr.Ranks[i].Spans, k.Spans...)
+	}
+	r, err := New(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, r)
+	near(t, "step", r.Step, 27.1)
+	near(t, "without layers.0", part(t, r, "unit", "layers.0").Without, 23.1)
 }
 
 // TestOneRank: without the other ranks' spans, Ready says when they arrived.

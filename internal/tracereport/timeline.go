@@ -2,7 +2,6 @@ package tracereport
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"trireme/internal/tracefile"
@@ -83,25 +82,27 @@ func opName(s trace.Span) string {
 	return name
 }
 
-// window returns the time that a rank's steps take, with what follows them.
-func window(r *tracefile.Rank) (from, to int64, steps int) {
-	from, to = math.MaxInt64, math.MinInt64
+// period is a time of a rank in which steps follow each other.
+type period struct{ from, to int64 }
+
+// periods returns the times that a rank's steps take, with what follows them: one for each window of steps.
+func periods(r *tracefile.Rank) (all []period, steps int) {
 	seen := map[int64]bool{}
+	var last int64
 	for _, s := range r.Spans {
-		if s.Kind == trace.Step {
-			from, to = min(from, s.Start), max(to, s.End)
-			seen[s.Step] = true
+		switch {
+		case s.Kind == trace.Step:
+			if len(all) == 0 || s.Step != last && s.Step != last+1 {
+				all = append(all, period{s.Start, s.End})
+			}
+			last, seen[s.Step] = s.Step, true
+		case len(all) == 0 || s.Stream != trace.Compute || s.Step == 0 || r.Foreign:
+			continue
 		}
+		p := &all[len(all)-1]
+		p.to = max(p.to, s.End)
 	}
-	if len(seen) == 0 {
-		return 0, 0, 0
-	}
-	for _, s := range r.Spans {
-		if s.Stream == trace.Compute && s.Step != 0 && !r.Foreign {
-			to = max(to, s.End)
-		}
-	}
-	return from, to, len(seen)
+	return all, len(seen)
 }
 
 // edge is the start or the end of a span.

@@ -43,7 +43,7 @@ const queued = 64
 type Collector struct {
 	cfg     Config
 	request *request // at rank 0
-	todo    []Window // that have not begun
+	ahead   []Window // that have not begun
 	open    bool     // window runs
 	window  Window
 	spans   []trace.Span
@@ -71,8 +71,8 @@ type part struct {
 // New starts a Collector.
 func New(cfg Config) *Collector {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Collector{cfg: cfg, todo: slices.Clone(cfg.Windows), sends: make(chan part, queued), stop: cancel}
-	sortWindows(c.todo)
+	c := &Collector{cfg: cfg, ahead: slices.Clone(cfg.Windows), sends: make(chan part, queued), stop: cancel}
+	sortWindows(c.ahead)
 	if cfg.Rank == 0 {
 		c.request = watchRequest(cfg.Run, c.note)
 	}
@@ -122,8 +122,8 @@ func (c *Collector) AfterStep(step, next, requested int64) {
 			w.Chrome, w.Perfetto = c.request.taken.Chrome, c.request.taken.Perfetto
 			c.request.taken = nil
 		}
-		c.todo = append(c.todo, w)
-		sortWindows(c.todo)
+		c.ahead = append(c.ahead, w)
+		sortWindows(c.ahead)
 	}
 	if c.open {
 		c.collect()
@@ -143,16 +143,16 @@ func (c *Collector) begin(step int64) {
 	if c.open {
 		return
 	}
-	for len(c.todo) > 0 && c.todo[0].Last < step {
+	for len(c.ahead) > 0 && c.ahead[0].Last < step {
 		if c.cfg.Rank == 0 {
-			c.note("no trace of steps %d to %d: the next step is %d", c.todo[0].First, c.todo[0].Last, step)
+			c.note("no trace of steps %d to %d: the next step is %d", c.ahead[0].First, c.ahead[0].Last, step)
 		}
-		c.todo = c.todo[1:]
+		c.ahead = c.ahead[1:]
 	}
-	if len(c.todo) == 0 || c.todo[0].First > step {
+	if len(c.ahead) == 0 || c.ahead[0].First > step {
 		return
 	}
-	c.window, c.todo, c.open = c.todo[0], c.todo[1:], true
+	c.window, c.ahead, c.open = c.ahead[0], c.ahead[1:], true
 	c.window.First = max(c.window.First, step)
 	c.spans, c.cursor = nil, trace.Cursor{}
 	c.collect()

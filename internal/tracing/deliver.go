@@ -129,7 +129,7 @@ func (c *Collector) write(t *tracefile.Trace, w Window) error {
 		return err
 	}
 	base := filepath.Join(dir, fmt.Sprintf("steps-%d-%d", w.First, w.Last))
-	var names string
+	var names, report string
 	for _, f := range []struct {
 		want  bool
 		name  string
@@ -143,6 +143,8 @@ func (c *Collector) write(t *tracefile.Trace, w Window) error {
 		}
 		if names != "" {
 			names += " and "
+		} else {
+			report = f.name
 		}
 		names += f.name
 	}
@@ -159,6 +161,6 @@ func (c *Collector) write(t *tracefile.Trace, w Window) error {
 	if len(t.Ranks) > 1 {
 		ranks = fmt.Sprintf("%d ranks", len(t.Ranks))
 	}
-	c.note("steps %d to %d, %s: %d spans%s in %s", w.First, w.Last, ranks, spans, lost, names)
+	c.note("steps %d to %d, %s: %d spans%s in %s. next: trireme trace report %s", w.First, w.Last, ranks, spans, lost, names, report)
 	return nil
 }

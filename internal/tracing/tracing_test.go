@@ -121,8 +121,8 @@ func TestCollect(t *testing.T) {
 	dir, store := t.TempDir(), &shared{values: map[string][]byte{}}
 	notes := run(t, dir, 2, 8, []Window{{First: 7, Last: 20, Perfetto: true}, {First: 3, Last: 4, Perfetto: true, Chrome: true}}, store, nil)
 	want := []string{
-		"trace: steps 3 to 4, 2 ranks: 4 spans in " + dir + "/trace/steps-3-4.perfetto-trace and " + dir + "/trace/steps-3-4.json",
-		"trace: steps 7 to 8, 2 ranks: 4 spans in " + dir + "/trace/steps-7-8.perfetto-trace",
+		"trace: steps 3 to 4, 2 ranks: 4 spans in " + dir + "/trace/steps-3-4.perfetto-trace and " + dir + "/trace/steps-3-4.json. next: trireme trace report " + dir + "/trace/steps-3-4.perfetto-trace",
+		"trace: steps 7 to 8, 2 ranks: 4 spans in " + dir + "/trace/steps-7-8.perfetto-trace. next: trireme trace report " + dir + "/trace/steps-7-8.perfetto-trace",
 	}
 	if d := cmp.Diff(want, notes); d != "" {
 		t.Error(d)
@@ -166,7 +166,7 @@ func TestRequest(t *testing.T) {
 			write("steps=2,format=chrome\n")
 		}
 	})
-	if len(notes) != 2 || !strings.Contains(notes[0], `trace.request: steps is "many"`) || !strings.HasSuffix(notes[1], "steps 4 to 5, 2 ranks: 4 spans in "+dir+"/trace/steps-4-5.json") {
+	if len(notes) != 2 || !strings.Contains(notes[0], `trace.request: steps is "many"`) || !strings.HasSuffix(notes[1], "steps 4 to 5, 2 ranks: 4 spans in "+dir+"/trace/steps-4-5.json. next: trireme trace report "+dir+"/trace/steps-4-5.json") {
 		t.Errorf("notes %q", notes)
 	}
 }

@@ -65,7 +65,7 @@ func (e *entry) refresh() (r row, changed bool) {
 	s := e.signature()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.known && (e.row.State == running || e.row.State == silent) {
+	if e.known && (e.row.State == rundir.Running || e.row.State == rundir.Silent) {
 		s.locked = locked(e.path)
 	}
 	if e.known && s == e.sign {
@@ -75,7 +75,7 @@ func (e *entry) refresh() (r row, changed bool) {
 	first := !e.known
 	e.row = glance(e.location)
 	e.row.Health, e.row.Verdict = health, text
-	s.locked = e.row.State == running
+	s.locked = e.row.State == rundir.Running
 	e.sign, e.known = s, true
 	return e.row, !first || s.metrics.size > 0
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"trireme/internal/rundir"
 	"trireme/internal/verdict"
 )
 
@@ -93,7 +94,7 @@ func (s *Server) judgeNext() bool {
 	var all []candidate
 	for _, e := range s.store.all() {
 		e.mu.Lock()
-		all = append(all, candidate{e, e.row.Started, e.known && !e.failed && (e.row.Health == "" || e.row.State == running && time.Since(e.tried) > judgeEvery)})
+		all = append(all, candidate{e, e.row.Started, e.known && !e.failed && (e.row.Health == "" || e.row.State == rundir.Running && time.Since(e.tried) > judgeEvery)})
 		e.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(b.started, a.started) })

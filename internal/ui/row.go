@@ -13,55 +13,45 @@ import (
 	"trireme/monitor"
 )
 
-// States of a run.
-const (
-	running = "running"
-	ended   = "ended"
-	stopped = "stopped" // early, with a checkpoint or by a signal
-	failed  = "failed"
-	silent  = "silent" // it has not ended, and no process of this host holds its lock
-	unknown = "unknown"
-)
-
 // row is a run in the list. Times are seconds since 1970, 0 if unknown; a missing number is null.
 type row struct {
-	ID              string   `json:"id"`
-	Name            string   `json:"name"`
-	Path            string   `json:"path"`
-	State           string   `json:"state"`
-	Started         float64  `json:"started"`
-	Updated         float64  `json:"updated"`
-	Seconds         float64  `json:"seconds"` // since the last start
-	ETA             float64  `json:"eta"`     // seconds; 0: unknown
-	Step            int64    `json:"step"`
-	MaxSteps        int64    `json:"max_steps"`
-	Loss            *float64 `json:"loss"`
-	EvalLoss        *float64 `json:"eval_loss"`
-	TokensPerSecond float64  `json:"tokens_per_second"`
-	MFU             float64  `json:"mfu"`
-	World           int      `json:"world"`
-	Strategy        string   `json:"strategy"`
-	Device          string   `json:"device"`
-	Parameters      int64    `json:"parameters"`
-	Health          string   `json:"health"` // healthy, doubtful, unhealthy, too short; empty: not judged yet
-	Verdict         string   `json:"verdict"`
+	ID              string       `json:"id"`
+	Name            string       `json:"name"`
+	Path            string       `json:"path"`
+	State           rundir.State `json:"state"`
+	Started         float64      `json:"started"`
+	Updated         float64      `json:"updated"`
+	Seconds         float64      `json:"seconds"` // since the last start
+	ETA             float64      `json:"eta"`     // seconds; 0: unknown
+	Step            int64        `json:"step"`
+	MaxSteps        int64        `json:"max_steps"`
+	Loss            *float64     `json:"loss"`
+	EvalLoss        *float64     `json:"eval_loss"`
+	TokensPerSecond float64      `json:"tokens_per_second"`
+	MFU             float64      `json:"mfu"`
+	World           int          `json:"world"`
+	Strategy        string       `json:"strategy"`
+	Device          string       `json:"device"`
+	Parameters      int64        `json:"parameters"`
+	Health          string       `json:"health"` // healthy, doubtful, unhealthy, too short; empty: not judged yet
+	Verdict         string       `json:"verdict"`
 }
 
 // glance reads a run's row from its card and the end of its records, without their index: a thousand runs list in
 // less than a second.
 func glance(p location) row {
-	r := row{ID: p.id, Name: p.name, Path: p.id, State: unknown}
+	r := row{ID: p.id, Name: p.name, Path: p.id, State: rundir.Unknown}
 	card, err := rundir.ReadCard(p.path)
 	if err == nil {
 		r.World, r.Strategy, r.Device, r.Parameters = card.World, card.Strategy, card.Device, card.Parameters
-		r.Started, r.State = unix(card.Started), state(p.path, card)
+		r.Started, r.State = unix(card.Started), rundir.StateOf(p.path, card)
 	}
 	rec, eval := newest(filepath.Join(p.path, rundir.Metrics))
 	if rec != nil {
 		r.Step, r.MaxSteps, r.Updated = rec.Step, rec.MaxSteps, unix(rec.Time)
 		r.Loss, r.TokensPerSecond, r.MFU = finite(rec.Loss), orZero(rec.TokensPerSecond()), orZero(rec.MFU)
 		r.World = max(r.World, rec.WorldSize)
-		if r.State == running && rec.MaxSteps > rec.Step {
+		if r.State == rundir.Running && rec.MaxSteps > rec.Step {
 			r.ETA = orZero(float64(rec.MaxSteps-rec.Step) * rec.StepSeconds)
 		}
 	}
@@ -77,21 +67,6 @@ func glance(p location) row {
 		r.Seconds = until - r.Started
 	}
 	return r
-}
-
-// state judges a run by its card and its lock.
-func state(dir string, card rundir.Card) string {
-	switch {
-	case card.Ended == nil && locked(dir):
-		return running
-	case card.Ended == nil:
-		return silent
-	case card.Exit == nil || *card.Exit == 0:
-		return ended
-	case *card.Exit == 75 || *card.Exit == 130 || *card.Exit == 143:
-		return stopped
-	}
-	return failed
 }
 
 // locked reports whether a process holds the lock of a run.

@@ -27,7 +27,7 @@ var neededLate = []string{"split.", "comm_ops.", "ranks.own.", "ranks.data.", "r
 
 // Read returns the facts of a run.
 func Read(run *runlog.Run) (in Input, err error) {
-	in = Input{Metrics: map[string][]float64{}, Config: run.Config(), Running: run.Running()}
+	in = Input{Dir: run.Dir(), Metrics: map[string][]float64{}, Config: run.Config(), Running: run.Running()}
 	var names, late []string
 	for _, m := range run.Metrics() {
 		if slices.Contains(needed, m) {

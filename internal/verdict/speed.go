@@ -133,7 +133,9 @@ func (s *Speed) judge(c *curve, n int, parts map[string]float64, total float64) 
 		f.Advice = "a faster disk"
 	case "rank":
 		s.slowRank(c, n, rank, top.Fraction)
-		f.Advice = "look at other programs, the temperature and the memory of that rank's host"
+		if f.Advice = "look at other programs, the temperature and the memory of that rank's host"; s.Rank < 0 {
+			f.Advice = "look for other programs on the hosts; more tokens per step even short delays out"
+		}
 	case "link":
 		s.slowLink(c, n, top.Fraction)
 		f.Advice = "a faster link between the hosts"
@@ -208,6 +210,11 @@ func (s *Speed) slowRank(c *curve, n, rank int, share float64) {
 	rest := own[rank]
 	others := slices.Delete(slices.Clone(own), rank, rank+1)
 	over := rest - median(others)
+	if over < share/2*median(others) { // one slow rank would be slower by its share or more
+		s.Rank = -1
+		s.Text = fmt.Sprintf("short delays: the ranks wait %s of the time for one another, and none is slower over all steps", percent(share))
+		return
+	}
 	s.Text += fmt.Sprintf(" (%.3g s of its own per step, the median of the others %.3g s)", rest/float64(n), median(others)/float64(n))
 	for _, cause := range []struct{ prefix, limit, text string }{{"ranks.data.", "data", "its data reader"}, {"ranks.save.", "disk", "its disk"}} {
 		v := c.perRank(cause.prefix, n)

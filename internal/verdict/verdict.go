@@ -14,6 +14,7 @@ import (
 // Input has the facts of a run. A slice of Metrics has a value per record, in the order of steps, or for the last
 // records only; NaN is missing or not finite.
 type Input struct {
+	Dir      string               // of the run, for commands in advice; empty: unknown
 	Steps    []float64            // of each record: steps and evaluations
 	Metrics  map[string][]float64 // by name as in package runlog; absent: no record has it
 	Config   map[string]string    // by path; empty: unknown
@@ -73,7 +74,7 @@ func Judge(in Input) Report {
 	c := newCurve(in)
 	r := Report{Findings: []Finding{}, Steps: len(c.steps)}
 	for _, check := range []func(*curve) []Finding{
-		notFinite, divergence, spikes, plateau, learningRate, clipping, overfitting, lossScale, memory, disk, stalls, slowing,
+		ended, notFinite, divergence, spikes, plateau, learningRate, clipping, overfitting, lossScale, memory, disk, stalls, slowing,
 	} {
 		r.Findings = append(r.Findings, check(c)...)
 	}

@@ -78,6 +78,17 @@ func each(name string, f func(i int, v float64) float64) func(Input) Input {
 	}
 }
 
+// end is of a run of more steps that has a checkpoint of step 900 and other events.
+func end(steps int64, more ...monitor.Event) func(Input) Input {
+	return func(in Input) Input {
+		in.MaxSteps = steps
+		in.Events = append([]monitor.Event{{Kind: monitor.EventStart}, {Kind: monitor.EventCheckpoint, Step: 900}}, more...)
+		return in
+	}
+}
+
+func exit(code int) monitor.Event { return monitor.Event{Kind: monitor.EventStop, Exit: &code} }
+
 func TestHealthy(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, n := range []int{5, 40, 300, 3000} {
@@ -123,6 +134,21 @@ func TestFindings(t *testing.T) {
 			}
 			return v
 		}), "spike", Info, Healthy, "samples 5600 to 5607"},
+		{"batch of a spike", func(in Input) Input {
+			in.Dir = "runs/a-1"
+			in.Metrics["loss"][700] += 3
+			return in
+		}, "spike", Info, Healthy, "trireme data show --config runs/a-1/config.yaml --step 701 -n 8"},
+		{"above its start", each("loss", func(i int, v float64) float64 {
+			if i < 4 {
+				return 4.2
+			}
+			return 10 + float64(i*7919%13)
+		}), "divergence", Error, Unhealthy, "never fell below its start: 4.2"},
+		{"stopped", end(1400, exit(75)), "ended", Info, Healthy, "stopped at step 1000 of 1400; its last checkpoint is of step 900"},
+		{"interrupted", end(1400, exit(130)), "ended", Info, Healthy, "stopped at step 1000 of 1400"},
+		{"failed", end(1400, exit(1)), "ended", Warning, Doubtful, "failed at step 1000 of 1400 with code 1"},
+		{"killed", end(1400), "ended", Warning, Doubtful, "without a record of its end"},
 		{"spikes", each("loss", func(i int, v float64) float64 {
 			if i > 300 && i%50 == 0 {
 				return v + 3
@@ -180,7 +206,7 @@ func TestFindings(t *testing.T) {
 			}
 			found := c.kind == ""
 			for _, f := range r.Findings {
-				found = found || f.Kind == c.kind && f.Severity == c.severity && strings.Contains(f.Text, c.contains)
+				found = found || f.Kind == c.kind && f.Severity == c.severity && strings.Contains(f.Text+f.Advice, c.contains)
 			}
 			if !found {
 				t.Errorf("no %s %s with %q: %+v", c.severity, c.kind, c.contains, r.Findings)
@@ -211,6 +237,7 @@ func TestSpeed(t *testing.T) {
 		{"data", "data", "loader 40%", -1, set(map[string]float64{"split.data": 0.04})},
 		{"disk", "disk", "checkpoints take 33%", -1, set(map[string]float64{"save_seconds": 0.05})},
 		{"rank", "rank", "rank 2: the others wait 37%", 2, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.2": 0.16})},
+		{"short delays", "rank", "short delays: the ranks wait 37% of the time for one another", -1, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.2": 0.103})},
 		{"reader of a rank", "data", "the loader of rank 1", 1, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.1": 0.16, "ranks.data.1": 0.06})},
 		{"disk of a rank", "disk", "disk of rank 1", 1, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.1": 0.16, "ranks.save.1": 0.06})},
 		{"link", "link", "all_gather on axis shard", -1, set(map[string]float64{"split.comm": 0.05, "step_seconds": 0.15, "comm_ops.all_gather/shard.exposed": 0.05, "comm_ops.all_gather/shard.seconds": 0.05})},

@@ -93,7 +93,7 @@ export class Plot {
 
   resize() {
     const r = this.box.getBoundingClientRect();
-    const ratio = Math.min(2, devicePixelRatio || 1);
+    const ratio = (this.ratio = Math.min(2, devicePixelRatio || 1)); // pixels of the canvas per unit
     if (r.width === this.w && r.height === this.h) return;
     this.w = r.width;
     this.h = r.height;

@@ -5,7 +5,7 @@ import { ago, integer, number, value } from "./format.js";
 import { colorOf, emit, on, select, setTab, state, toggle } from "./state.js";
 
 const rowHeight = 56;
-const words = { running: "running", ended: "ended", stopped: "stopped", failed: "failed", silent: "no sign of life", unknown: "no records" };
+const words = { running: "running", done: "done", stopped: "stopped", failed: "failed", silent: "silent", unknown: "unknown" };
 let list, body, search, count, cursor = 0;
 
 // matching are the ids that the search leaves: every word in the name, path, state, strategy or verdict.

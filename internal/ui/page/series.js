@@ -1,6 +1,7 @@
 // Series come from the server as buckets of the visible range and half of it to both sides, so that zooming and
 // panning have something to draw until the finer buckets arrive.
 import { get } from "./api.js";
+import { moveTime } from "./view.js";
 import { colorOf, emit, nameOf, on, state, view } from "./state.js";
 
 // Loader keeps the series of a page's plots up to date. Plots are {metrics, runs(), width(), visible(), set(series)}.
@@ -11,7 +12,7 @@ export class Loader {
     this.busy = false;
     this.again = false;
     this.off = [
-      on("zoom", () => this.soon(60)),
+      on("zoom", () => this.soon(moveTime + 20)), // an answer that arrives during a move costs it frames
       on("axis selected focus", () => this.reset()),
       on("data", (ids) => { this.stale(ids); this.soon(120); }),
     ];

@@ -2,7 +2,7 @@
 // the inspected one. Plots are drawn in animation frames, only when something changed.
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const moveTime = 160; // milliseconds that a change of the range takes
+export const moveTime = 160; // milliseconds that a change of the range takes
 
 export class View {
   constructor() {
