@@ -14,11 +14,11 @@ type Available struct {
 }
 
 // Check refuses a device that cannot run ranks on this machine, before anything starts: no plug-in, missing
-// libraries, too few GPUs. It returns the memory of a rank, zero if the rank uses the memory of the host or
-// the device's is unknown. It loads no plug-in.
+// libraries or instructions, too few GPUs. It returns the memory of a rank, zero if the rank uses the memory of the host or
+// the device's is unknown. It loads no plug-in, and selects the instruction set of cpu.
 func (c Config) Check(ranks int) (Available, error) {
 	if !c.Name.Accelerator() {
-		return Available{}, nil
+		return Available{}, c.Instructions.Use()
 	}
 	found, g, err := find(plugin.Machine(), nvml.File, c, ranks)
 	if err != nil || found.Kind != plugin.CUDA || !g.known {

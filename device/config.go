@@ -51,6 +51,10 @@ type Config struct {
 	// Threads is the number of threads per rank; 0 divides the machine's processors among its
 	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
+	// Instructions is the instruction set of operations on cpu. Results depend on its rounding, and are
+	// equal on all processors that have it. auto is the fastest that the processor has, as trireme version
+	// prints. Default auto.
+	Instructions Instructions `yaml:"instructions"`
 	// MemoryLimit is the memory for all ranks of this machine, such as 60GiB or 64GB. A run with a
 	// larger planned peak is refused before it starts. Empty is the available memory of the machine
 	// and the control group. Default "".
@@ -61,7 +65,7 @@ type Config struct {
 
 // DefaultConfig is the default configuration.
 func DefaultConfig() Config {
-	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true}
+	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, Instructions: AutoInstructions}
 }
 
 // Validate checks all fields. It does not look for plug-ins or devices.
@@ -103,6 +107,9 @@ func (c Config) Open(p Process, shared *tensor.Arena, localRanks int, plan *tens
 	o := Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan}
 	if c.Name.Accelerator() {
 		return openAccelerator(c, p, o)
+	}
+	if err := c.Instructions.Use(); err != nil {
+		return nil, err
 	}
 	return Open(string(c.Name), o)
 }

@@ -48,19 +48,31 @@ var ErrNaN = fault.Try(errors.New("generate: the model's logits are NaN: its wei
 // continues from the newer half.
 func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32, positions int, o Options) iter.Seq2[int32, error] {
 	return func(yield func(int32, error) bool) {
-		if err := check(m, prompt, o); err != nil {
+		if err := check(m.Info(), prompt, o); err != nil {
 			yield(0, err)
 			return
 		}
 		r := newDecoder(b, m, min(positions, len(prompt)+o.MaxNewTokens), positions, o.Seed)
 		defer r.close()
+		From(ctx, m.Info(), prompt, o, r.logits)(yield)
+	}
+}
+
+// From is Tokens with the logits of a function, which returns those of the token after ids and may overwrite
+// them in the next call.
+func From(ctx context.Context, info model.Info, prompt []int32, o Options, next func(ids []int32) ([]float32, error)) iter.Seq2[int32, error] {
+	return func(yield func(int32, error) bool) {
+		if err := check(info, prompt, o); err != nil {
+			yield(0, err)
+			return
+		}
 		ids := slices.Clone(prompt)
 		for n := range o.MaxNewTokens {
 			if ctx.Err() != nil {
 				yield(0, context.Cause(ctx))
 				return
 			}
-			logits, err := r.logits(ids)
+			logits, err := next(ids)
 			if err != nil {
 				yield(0, err)
 				return
@@ -78,19 +90,19 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 	}
 }
 
-func check(m model.Model, prompt []int32, o Options) error {
+func check(info model.Info, prompt []int32, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	if m.Info().Labels > 0 || m.Info().Task != model.Causal {
+	if info.Labels > 0 || info.Task != model.Causal {
 		return ErrNotCausal
 	}
 	if len(prompt) == 0 {
 		return fault.Try(errors.New("generate: the prompt is empty"), "a prompt of one token or more")
 	}
 	for _, id := range prompt {
-		if id < 0 || int(id) >= m.Info().Vocab {
-			return fault.Try(fmt.Errorf("generate: prompt token id %d is outside the model's vocabulary of %d: the tokenizer is another model's", id, m.Info().Vocab), "the model's tokenizer")
+		if id < 0 || int(id) >= info.Vocab {
+			return fault.Try(fmt.Errorf("generate: prompt token id %d is outside the model's vocabulary of %d: the tokenizer is another model's", id, info.Vocab), "the model's tokenizer")
 		}
 	}
 	return nil

@@ -10,13 +10,49 @@ import (
 // decoder computes logits of a growing text with a KV cache. On a compiling backend, a prefill of a
 // bucket of lengths is one program, and each further token another.
 type decoder struct {
-	b     tensor.Backend
-	m     model.Model
-	cache *nn.KVCache
+	Pass
 	first int // index in the text of the cache's first row
 	rows  int // in the cache
-	seed  uint64
 	out   []float32
+}
+
+// Pass is a forward pass for the next token of one text.
+type Pass struct {
+	Backend tensor.Backend
+	Model   model.Model
+	Param   tensor.DType // of the parameters and activations
+	Cache   *nn.KVCache  // of the rows before; nil for none
+	Seed    uint64
+}
+
+// Logits records the pass of ids, the rows from at on of a text whose row 0 is token first, padded to length
+// rows. The result waits for the float32 logits of the token after ids; call it outside tensor.Compile.
+func (p Pass) Logits(ids []int32, at, first, length int) func() []byte {
+	b, n := p.Backend, len(ids)
+	padded, positions, keys := make([]int32, length), make([]int32, length), make([]int64, length)
+	copy(padded, ids)
+	for i := range n {
+		positions[i], keys[i] = int32(at+i), int64(first+at+i)
+	}
+	upload := func(dt tensor.DType, length int, from []byte) *tensor.Tensor {
+		t := b.New(tensor.Workspace, dt, length)
+		b.Upload(t, from)
+		return t
+	}
+	batch := model.Batch{
+		IDs: upload(tensor.I32, length, tensor.AsBytes(padded)), Positions: upload(tensor.I32, length, tensor.AsBytes(positions)),
+		Starts: upload(tensor.I32, 2, tensor.AsBytes([]int32{0, int32(n)})), MaxSeqLen: length,
+		TokenKeys: upload(tensor.I64, length, tensor.AsBytes(keys)), Cache: p.Cache, Seed: p.Seed,
+	}
+	if p.Cache != nil {
+		p.Cache.At = batch.Positions.Flat(0, 1)
+	}
+	out := p.Model.Logits(autograd.NewTape(b, p.Param, false), batch, n-1)
+	logits := tensor.DownloadAsync(b, out)
+	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.TokenKeys, out} {
+		t.Release()
+	}
+	return logits
 }
 
 // newDecoder returns a decoder of texts of up to length tokens, no more than the model's positions.
@@ -29,19 +65,19 @@ func newDecoder(b tensor.Backend, m model.Model, length, positions int, seed uin
 		}
 	}
 	cache := nn.NewKVCache(b, tensor.F32, layers, tensor.Bucket(b, length, positions), 2*info.KVHeads*info.HeadDim)
-	return &decoder{b: b, m: m, cache: cache, seed: seed, out: make([]float32, info.Vocab)}
+	return &decoder{Pass: Pass{b, m, tensor.F32, cache, seed}, out: make([]float32, info.Vocab)}
 }
 
-func (r *decoder) close() { r.cache.Release() }
+func (r *decoder) close() { r.Cache.Release() }
 
 // logits returns the logits of the token after ids, which extend those of the last call. The next call
 // overwrites them.
 func (r *decoder) logits(ids []int32) ([]float32, error) {
-	if len(ids)-r.first > r.cache.Cap {
+	if len(ids)-r.first > r.Cache.Cap {
 		seen := r.rows
-		r.first = len(ids) - r.cache.Cap
+		r.first = len(ids) - r.Cache.Cap
 		if seen > 0 { // leave space, to not repeat this at each token
-			r.first = len(ids) - max(1, r.cache.Cap/2)
+			r.first = len(ids) - max(1, r.Cache.Cap/2)
 		}
 		r.rows = 0
 	}
@@ -53,39 +89,18 @@ func (r *decoder) logits(ids []int32) ([]float32, error) {
 
 // forward computes rows after those in the cache.
 func (r *decoder) forward(ids []int32) error {
-	n, rows := len(ids), len(ids)
+	length := len(ids)
 	if r.rows == 0 {
-		rows = tensor.Bucket(r.b, n, r.cache.Cap)
-	}
-	padded, at, keys := make([]int32, rows), make([]int32, rows), make([]int64, rows)
-	copy(padded, ids)
-	for i := range n {
-		at[i], keys[i] = int32(r.rows+i), int64(r.first+r.rows+i)
+		length = tensor.Bucket(r.Backend, length, r.Cache.Cap)
 	}
 	var logits func() []byte
-	err := tensor.Compile(r.b, true, func() error {
-		upload := func(dt tensor.DType, length int, b []byte) *tensor.Tensor {
-			t := r.b.New(tensor.Workspace, dt, length)
-			r.b.Upload(t, b)
-			return t
-		}
-		batch := model.Batch{
-			IDs: upload(tensor.I32, rows, tensor.AsBytes(padded)), Positions: upload(tensor.I32, rows, tensor.AsBytes(at)),
-			Starts: upload(tensor.I32, 2, tensor.AsBytes([]int32{0, int32(n)})), MaxSeqLen: rows,
-			TokenKeys: upload(tensor.I64, rows, tensor.AsBytes(keys)), Cache: r.cache, Seed: r.seed,
-		}
-		r.cache.At = batch.Positions.Flat(0, 1)
-		out := r.m.Logits(autograd.NewTape(r.b, tensor.F32, false), batch, n-1)
-		logits = tensor.DownloadAsync(r.b, out)
-		for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.TokenKeys, out} {
-			t.Release()
-		}
+	if err := tensor.Compile(r.Backend, true, func() error {
+		logits = r.Pass.Logits(ids, r.rows, r.first, length)
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	copy(tensor.AsBytes(r.out), logits())
-	r.rows += n
+	r.rows += len(ids)
 	return nil
 }

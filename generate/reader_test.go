@@ -6,9 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"trireme/autograd"
 	"trireme/collective"
-	"trireme/data"
 	"trireme/device"
 	"trireme/model"
 	"trireme/model/freetransformer"
@@ -16,7 +14,6 @@ import (
 	"trireme/model/llama"
 	"trireme/parallel"
 	"trireme/tensor"
-	"trireme/train"
 )
 
 // families are the decoders.
@@ -83,16 +80,10 @@ func openOn(t *testing.T, config string, wrap func(tensor.Backend, collective.Wo
 
 // again are the logits after ids, all of them computed at once.
 func again(b tensor.Backend, m model.Model, ids []int32, seed uint64) []float32 {
-	micro := data.UniformMicroBatch(1, len(ids), len(ids), data.Info{})
-	copy(micro.InputIDs, ids)
-	batch, done := train.Upload(b, micro)
-	defer done()
-	batch.Seed = seed
-	out := m.Logits(autograd.NewTape(b, tensor.F32, false), batch, len(ids)-1)
-	defer out.Release()
-	v := make([]float32, out.Elems())
-	b.Download(tensor.AsBytes(v), out)
-	return v
+	logits := Pass{Backend: b, Model: m, Param: tensor.F32, Seed: seed}.Logits(ids, 0, 0, len(ids))
+	out := make([]float32, m.Info().Vocab)
+	copy(tensor.AsBytes(out), logits())
+	return out
 }
 
 // Logits with a KV cache equal those of all rows at once, and the cache is freed.

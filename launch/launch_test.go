@@ -55,6 +55,16 @@ func config(mode string, n int, out io.Writer) Config {
 		Grace: 300 * time.Millisecond, Signals: make(chan os.Signal)}
 }
 
+// A process that is stopped again and again, but runs between, is slow and not lost.
+func TestStutter(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("whether a process ran between two checks is not known here")
+	}
+	if code, err := Run(t.Context(), config("stutter", 2, io.Discard)); code != 0 || err != nil {
+		t.Error(code, err)
+	}
+}
+
 func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		mode string

@@ -38,7 +38,8 @@ type worker struct {
 	errorFile     string      // TORCHELASTIC_ERROR_FILE, or ""
 	crash         *os.File    // crash output of the Go runtime; nil: not kept
 	gone          atomic.Bool // its pid may be reused
-	stoppedChecks int         // consecutive checks at which it was stopped
+	stoppedChecks int         // consecutive checks at which it was stopped, without running between them
+	ticks         int64       // processor time at the last check
 
 	// Set before the worker is sent on ended.
 	state *os.ProcessState

@@ -22,8 +22,8 @@ func (a *attempt) receive(w message) {
 	}
 }
 
-// checks is the number of checks per StoppedTimeout. A worker stopped at that many in a row is lost. Checks are
-// counted instead of time because Ctrl-Z also stops the launcher.
+// checks is the number of checks per StoppedTimeout. A worker stopped at that many in a row, without running between
+// them, is lost. Checks are counted instead of time because Ctrl-Z also stops the launcher.
 const checks = 4
 
 // findStopped accuses and kills stopped workers, and reports whether there are any.
@@ -32,8 +32,10 @@ func (a *attempt) findStopped() (any bool) {
 		if w.gone.Load() {
 			continue
 		}
-		text, stopped := rendezvous.Stopped(w.cmd.Process.Pid)
-		if !stopped {
+		text, ticks, stopped := rendezvous.Stopped(w.cmd.Process.Pid)
+		ran := ticks != w.ticks
+		w.ticks = ticks
+		if !stopped || ran { // one that is stopped again and again is slow, not lost
 			w.stoppedChecks = 0
 			continue
 		}

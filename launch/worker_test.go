@@ -116,6 +116,23 @@ func worker1(mode string) int {
 		}
 		time.Sleep(10 * time.Second)
 		return 9
+	case "stutter": // rank 1 is stopped again and again, and computes between
+		if !victim {
+			return 0
+		}
+		pauses := exec.Command("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do kill -STOP $0; sleep 0.12; kill -CONT $0; sleep 0.05; done", fmt.Sprint(os.Getpid()))
+		if err := pauses.Start(); err != nil {
+			return 9
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- pauses.Wait() }()
+		for len(ended) == 0 {
+			_ = time.Now().String()
+		}
+		if <-ended != nil {
+			return 9
+		}
+		return 0
 	case "early": // a crash before HandleSignals
 		if env.Rank == 0 {
 			panic("no boat")

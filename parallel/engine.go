@@ -26,6 +26,11 @@ type Options struct {
 	// Placements gives the dimension of a parameter that a mesh axis shards, by parameter name.
 	Placements Placements
 	AllGather  AllGather
+	// HoldGradients allocates gradients once. Otherwise a step allocates those of a unit in its backward, when
+	// activations are freed, and the next step frees them. Several ranks imply it, because their gradients are
+	// in memory that peers read, apart from activations; so do backends that compile programs. Plans of such
+	// devices set it.
+	HoldGradients bool
 	// Offload says which state is kept in files, and in which directories.
 	Offload Offload
 	create  func(dir string) (*disk.File, error) // creates an offload file; nil is disk.Create
@@ -39,6 +44,7 @@ type Engine struct {
 	strategy   Strategy
 	chunks     []int // Mesh.chunks
 	inOrder    bool  // Options.WorldInvariant
+	holdGrads  bool  // gradients are allocated once
 	precision  Precision
 	allGather  AllGather
 	files      offloadFiles
@@ -93,7 +99,7 @@ type flat struct {
 	// All but grad may be offloaded (offload.go).
 	param   *tensor.Tensor // Precision.Param: the range layout.param, sharded or whole
 	master  *tensor.Tensor // F32: the range layout.master; param itself if that is F32
-	grad    *tensor.Tensor // F32: the range layout.grad
+	grad    *tensor.Tensor // F32: the range layout.grad; nil before the step's backward, unless Engine.holdGrads
 	tensors []stateTensor  // parameters and optimizer slots, in memory or offloaded (offload.go)
 
 	optimizer optim.Optimizer // nil if frozen
@@ -117,7 +123,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	}
 	o.Precision.check()
 	e := &Engine{
-		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, allGather: o.AllGather,
+		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, holdGrads: o.HoldGradients || tensor.Static(b) || m.World.Size() > 1, precision: o.Precision, allGather: o.AllGather,
 		index: map[*nn.Unit]int{}, static: tensor.Static(b),
 		files: offloadFiles{Offload: o.Offload, open: o.create, meta: tensor.IsMeta(b)},
 	}

@@ -108,7 +108,7 @@ func TestMatchesPlainLoop(t *testing.T) {
 		}
 		drawPolicy(rt, &d)
 		d.after = func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage) {
-			if now := b.Meter().Read(); now.Live != rest.Live {
+			if now := b.Meter().Read(); resting(now, d.world).Live != resting(rest, d.world).Live {
 				rt.Errorf("%v: rank %d holds %v bytes after its steps, %v before", d, rank, now.Live, rest.Live)
 			}
 		}
@@ -131,7 +131,7 @@ func TestSkippedUnit(t *testing.T) {
 		c.segments = i % 3 // with 2 the layer is the last of its segment
 		d := setup{world: 2, accumulation: 2, replicas: 1, strategy: strategy, steps: 3, poison: -1, evaluate: true}
 		d.after = func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage) {
-			if now := b.Meter().Read(); now.Live != rest.Live {
+			if now := b.Meter().Read(); resting(now, d.world).Live != resting(rest, d.world).Live {
 				t.Errorf("%v: rank %d holds %v bytes after its steps, %v before", d, rank, now.Live, rest.Live)
 			}
 		}
@@ -214,4 +214,13 @@ func TestNaNSkipsEverywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// resting returns usage without the gradients of one rank, which frees them at the next step.
+func resting(u tensor.Usage, world int) tensor.Usage {
+	if world == 1 {
+		u.LiveTotal -= u.Live[tensor.Grads]
+		u.Live[tensor.Grads] = 0
+	}
+	return u
 }

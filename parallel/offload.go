@@ -117,8 +117,10 @@ func (e *Engine) allocate(s stack) error {
 	if s[0].frozen {
 		return nil
 	}
-	for k, grad := range split(e.b.New(tensor.Grads, tensor.F32, len(s)*l.grad.len()), len(s)) {
-		s[k].grad = grad
+	if e.holdGrads {
+		for k, grad := range split(e.b.New(tensor.Grads, tensor.F32, len(s)*l.grad.len()), len(s)) {
+			s[k].grad = grad
+		}
 	}
 	for _, slot := range elements(s[0].optimizer) {
 		ts, err := e.newState(s, offloaded, &o.optimizer, o.Optimizer.Path, tensor.Optimizer, slot.DType, l.optim.len()/slot.Block)

@@ -31,6 +31,7 @@ func (e *Engine) gradDst(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, a
 // unsharded, of type Precision.Reduce, and without additions by other ranks.
 func (e *Engine) openBucket(f *flat) {
 	clear(f.written)
+	e.allocateGrad(f)
 	if f.batches == 0 && !e.step.zeroed && f.layout.grad.len() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {
 		f.open(f.grad)
 	} else {
@@ -39,6 +40,21 @@ func (e *Engine) openBucket(f *flat) {
 	}
 	for _, g := range f.gaps {
 		e.b.Fill(f.bucket.Flat(g.lo, g.hi), 0)
+	}
+}
+
+// allocateGrad allocates the gradient of f, unless it has one.
+func (e *Engine) allocateGrad(f *flat) {
+	if f.grad == nil {
+		f.grad = e.b.New(tensor.Grads, tensor.F32, f.layout.grad.len())
+	}
+}
+
+// freeGrad frees the gradient of the last step.
+func (e *Engine) freeGrad(f *flat) {
+	if f.grad != nil {
+		f.grad.Release()
+		f.grad = nil
 	}
 }
 

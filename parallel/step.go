@@ -48,7 +48,12 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	e.step.zeroed = training && accumulation > 1 && tensor.Static(e.b)
 	e.plan(training)
 	for _, f := range e.flats {
-		if f.begin(); e.step.zeroed && !f.frozen {
+		f.begin()
+		switch {
+		case f.frozen:
+		case !e.holdGrads:
+			e.freeGrad(f)
+		case e.step.zeroed:
 			e.b.Fill(f.grad, 0)
 		}
 	}
@@ -62,11 +67,11 @@ func (e *Engine) NextMicroBatch() {
 	e.trace.SetMicro(e.step.micro)
 }
 
-// EndMicroBatch ends a micro-batch that is not the last of the step or pass. On a backend with static
+// EndMicroBatch ends a micro-batch that is not the last of the step or pass, or a pass without a Finish. On a backend with static
 // shapes a micro-batch is a program, which releases what it allocates: the reductions end with it.
 // Elsewhere they overlap with the next micro-batch.
 func (e *Engine) EndMicroBatch() {
-	if tensor.Static(e.b) {
+	if tensor.Static(e.b) || !e.step.training {
 		e.complete()
 		e.drain(0)
 	}

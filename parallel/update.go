@@ -23,7 +23,6 @@ type piece struct {
 	span
 	ends   *tensor.Tensor // I64 [groups]; nil if the flat is frozen
 	params *tensor.Tensor // I64 [parameters], for a Tensorwise optimizer
-	slice  optim.Slice    // if the flat is in memory
 }
 
 func setting(how optim.Grouping, p *nn.Param) optim.ParamOptions {
@@ -101,10 +100,7 @@ func (e *Engine) split(s stack) {
 	ends := e.piecewise(s, groups, func(f *flat, p *piece) []int64 { return f.ends(p.span, f.settings.lo, groups) })
 	for _, f := range s {
 		for i := range f.pieces {
-			p := &f.pieces[i]
-			if p.ends = ends[i]; !f.offloaded() {
-				p.slice = f.slice(p, nil)
-			}
+			f.pieces[i].ends = ends[i]
 		}
 	}
 	if o, ok := optim.AsTensorwise(s[0].optimizer); ok {
@@ -161,7 +157,7 @@ func (e *Engine) Update(hyper, scalars *tensor.Tensor) {
 	for _, u := range e.updates {
 		rows := func(f *flat) *tensor.Tensor { return hyper.RowRange(f.settings.lo, f.settings.hi) }
 		for _, p := range u.resident {
-			u.Step(e.b, p.slice, rows(p.f), scalars)
+			u.Step(e.b, p.f.slice(&p, nil), rows(p.f), scalars)
 		}
 		e.stream(u.streamed, span{atMaster, atState + len(u.Slots())}, span{atParam, atState + len(u.Slots())}, func(p *piece, s *stagingBuffer) {
 			u.Step(e.b, p.f.slice(p, s), rows(p.f), scalars)

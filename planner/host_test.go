@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"trireme/device"
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -17,7 +18,7 @@ func TestHost(t *testing.T) {
 			for _, ranks := range []int{1, 4} {
 				at := func(optimizer, params parallel.OffloadDevice, apart bool) Plan {
 					j := job(t, ranks, func(c *train.Config) {
-						c.Parallel.Strategy, c.Precision.ParamDType = strategy, param
+						c.Device.Name, c.Parallel.Strategy, c.Precision.ParamDType = device.CUDA, strategy, param
 						c.Offload.Optimizer.Device, c.Offload.Params.Device = optimizer, params
 					})
 					j.SeparateMemory = apart

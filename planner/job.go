@@ -96,13 +96,14 @@ type counter interface {
 	Products() float64
 	Attended() float64
 	Moved() float64
+	State() float64
 	Calls() int64
 }
 
 // workOf returns the operations so far.
 func workOf(b tensor.Backend) (w Work) {
 	if c, ok := b.(counter); ok {
-		w = Work{Products: c.Products(), Attention: c.Attended(), Bytes: c.Moved(), Calls: float64(c.Calls())}
+		w = Work{Products: c.Products(), Attention: c.Attended(), Bytes: c.Moved(), State: c.State(), Calls: float64(c.Calls())}
 	}
 	return w
 }
@@ -110,6 +111,9 @@ func workOf(b tensor.Backend) (w Work) {
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	if !j.SeparateMemory {
 		return j.step(ctx, rank, accumulation)
+	}
+	if !j.Config.Device.Name.Accelerator() { // for --gpu_memory alone
+		j.Config.Device.Name = device.CUDA
 	}
 	p, err := j.onDevice().step(ctx, rank, accumulation)
 	if err != nil {

@@ -231,7 +231,7 @@ func TestPlanIsMeasured(t *testing.T) {
 	}
 }
 
-// Initialization of parameters takes no more than what the plan has between steps.
+// Initialization of parameters takes no more than what the plan has between steps, without gradients on one rank.
 func TestBeginningIsPlanned(t *testing.T) {
 	for _, name := range []string{"llama", "gpt2"} {
 		for _, ranks := range []int{1, 2, 4} {
@@ -242,6 +242,10 @@ func TestBeginningIsPlanned(t *testing.T) {
 				plan, err := j.Run(context.Background(), 0)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if ranks == 1 {
+					plan.Memory.LiveTotal -= plan.Memory.Live[tensor.Grads]
+					plan.Memory.Live[tensor.Grads] = 0
 				}
 				for rank, got := range measured {
 					if got.PeakTotal != got.LiveTotal || got.LiveTotal != plan.Memory.LiveTotal || got.Live != plan.Memory.Live || got.Peak[tensor.Gathered] != 0 {

@@ -16,29 +16,31 @@ var Reach = struct{ Products, Memory, Link float64 }{0.6, 0.8, 0.8}
 type Hardware struct {
 	Name  string
 	Rates func(local int) Rates // of a rank among local ranks of a host
-	// Link returns the cost of a collective of a group of size ranks; across is true if it leaves the host.
-	Link func(op string, size int, across bool) Link
+	// Link returns the cost of a collective of a group of size ranks; across is true if it leaves the host, with
+	// groups of the same kind that leave it at the same time.
+	Link func(op string, size int, across bool, groups int) Link
 	// Overlaps reports whether communication runs beside computation: not if the ranks of a host keep all its
 	// cores busy.
 	Overlaps func(local int) bool
 	Local    int // ranks of a host
 }
 
-// SheetHardware returns the hardware of hosts with local GPUs each, connected by link in a host and network between
-// hosts, at the shares of Reach.
-func SheetHardware(g GPU, dtype string, local int, link, network SheetLink) Hardware {
+// SheetHardware returns the hardware of hosts with local GPUs each, connected by link in a host and by ports of network
+// between hosts, at the shares of Reach. A ring over hosts crosses each of them once, so its ranks together have all
+// ports of a host.
+func SheetHardware(g GPU, dtype string, local int, link, network SheetLink, ports int) Hardware {
 	products := g.BFloat16
 	if dtype == "float32" {
 		products = g.Float32
 	}
-	r := Rates{Reach.Products * products, Reach.Memory * g.Memory}
+	r := Rates{Reach.Products * products, Reach.Memory * g.Memory, Reach.Memory * g.Memory}
 	return Hardware{
-		Name:  fmt.Sprintf("%s, %s in a host of %d, %s between hosts (data sheets, %.0f%% of products, %.0f%% of memory, %.0f%% of links assumed)", g.Name, link.Name, local, network.Name, 100*Reach.Products, 100*Reach.Memory, 100*Reach.Link),
+		Name:  fmt.Sprintf("%s, %s in a host of %d, %d x %s per host (data sheets, %.0f%% of products, %.0f%% of memory, %.0f%% of links assumed)", g.Name, link.Name, local, ports, network.Name, 100*Reach.Products, 100*Reach.Memory, 100*Reach.Link),
 		Rates: func(int) Rates { return r },
-		Link: func(_ string, size int, across bool) Link {
+		Link: func(_ string, size int, across bool, groups int) Link {
 			l := link
 			if across {
-				l = network
+				l.Latency, l.Bandwidth = network.Latency, min(link.Bandwidth, float64(ports)*network.Bandwidth/float64(groups))
 			}
 			return Link{l.Latency * math.Ceil(math.Log2(float64(size))), Reach.Link * l.Bandwidth}
 		},
@@ -71,9 +73,10 @@ func (m Machine) Hardware(dtype string, threads int, transport string, network *
 			if over := float64(local*threads) / float64(m.Cores); over > 1 {
 				slow /= over
 			}
-			return Rates{slow * at(team, c.One.Products, c.All.Products), slow * at(team, c.One.Operands, c.All.Operands)}
+			one, all := c.One, c.All
+			return Rates{slow * at(team, one.Products, all.Products), slow * at(team, one.Operands, all.Operands), slow * at(team, one.State, all.State)}
 		},
-		Link: func(op string, size int, across bool) Link {
+		Link: func(op string, size int, across bool, _ int) Link {
 			t := inside
 			if across {
 				t = between
@@ -95,7 +98,7 @@ type Prediction struct {
 	Step     float64 `json:"step_seconds"`
 	Tokens   float64 `json:"tokens_per_s"` // over all ranks
 	Products float64 `json:"products_seconds"`
-	Operands float64 `json:"operands_seconds"`
+	Operands float64 `json:"operands_seconds"` // of all other operations
 	Exposed  float64 `json:"exposed_communication_seconds"`
 	Comm     float64 `json:"communication_seconds"` // all of it; Comm - Exposed is hidden
 	// Efficiency is Tokens over World times that of one rank.
@@ -111,9 +114,12 @@ func (p Prediction) Overlap() float64 {
 	return 1 - p.Exposed/p.Comm
 }
 
+// Overhead is the exposed communication over the computation.
+func (p Prediction) Overhead() float64 { return p.Exposed / (p.Products + p.Operands) }
+
 // Predict predicts a step of the job.
 //
-//	compute = products and attention in FLOPs / Products + bytes of operands / Operands
+//	compute = FLOPs of products and attention / Products + Work.Bytes / Operands + Work.State / State
 //	collective = latency + sent bytes / bandwidth
 //	step = compute + the communication that does not fit beside it
 func (j Job) Predict(ctx context.Context, h Hardware) (Prediction, error) {
@@ -123,7 +129,8 @@ func (j Job) Predict(ctx context.Context, h Hardware) (Prediction, error) {
 	}
 	local := min(j.Ranks, h.Local)
 	r := h.Rates(local)
-	out := Prediction{World: j.Ranks, Products: (p.Work.Products + p.Work.Attention) / r.Products, Operands: p.Work.Bytes / r.Operands}
+	out := Prediction{World: j.Ranks}
+	out.Products, out.Operands = p.Work.seconds(r)
 	compute := out.Products + out.Operands
 	costs := map[string]float64{}
 	t := timeline{overlaps: h.Overlaps(local)}
@@ -133,12 +140,16 @@ func (j Job) Predict(ctx context.Context, h Hardware) (Prediction, error) {
 		if c.size < 2 {
 			continue
 		}
-		across := j.Ranks > local && c.size > local || c.group == "replicate" && j.Ranks > local
-		l := h.Link(c.op, c.size, across)
+		across, groups := j.Ranks > local && c.size > local, 1
+		if c.group == "replicate" && j.Ranks > local { // a rank of each host
+			across, groups = true, local
+		}
+		l := h.Link(c.op, c.size, across, groups)
 		seconds := l.Latency + float64(c.bytes)/l.Bandwidth
 		links[c.op+" over "+c.group] = l
 		simulated += seconds
-		t.issue(c.op, (c.at.Products+c.at.Attention)/r.Products+c.at.Bytes/r.Operands, seconds)
+		products, rest := c.at.seconds(r)
+		t.issue(c.op, products+rest, seconds)
 	}
 	for _, s := range p.Sent { // of all micro-batches
 		if l, ok := links[s.String()]; ok {

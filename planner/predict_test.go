@@ -33,8 +33,8 @@ func predicted(t *testing.T, strategy string, accumulation int) Job {
 // hardware has round rates; slower links by factor, with or without overlap.
 func hardware(products, bandwidth float64, overlaps bool) Hardware {
 	return Hardware{
-		Rates:    func(int) Rates { return Rates{products, products} },
-		Link:     func(string, int, bool) Link { return Link{1e-6, bandwidth} },
+		Rates:    func(int) Rates { return Rates{products, products, products} },
+		Link:     func(string, int, bool, int) Link { return Link{1e-6, bandwidth} },
 		Overlaps: func(int) bool { return overlaps }, Local: 8,
 	}
 }
@@ -46,16 +46,38 @@ func TestPredictOneRank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Work.Products <= 0 || p.Work.Attention <= 0 || p.Work.Bytes <= 0 || p.Work.Calls <= 0 || p.Work.Products >= p.Executed {
+	if p.Work.Products <= 0 || p.Work.Attention <= 0 || p.Work.Bytes <= 0 || p.Work.State <= 0 || p.Work.Calls <= 0 || p.Work.Products >= p.Executed {
 		t.Fatalf("work %+v of %v FLOPs executed", p.Work, p.Executed)
 	}
 	got, err := j.Predict(t.Context(), hardware(1e9, 1e9, true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := (p.Work.Products + p.Work.Attention + p.Work.Bytes) / 1e9
+	want := (p.Work.Products + p.Work.Attention + p.Work.Bytes + p.Work.State) / 1e9
 	if math.Abs(got.Step-want) > 1e-12 || got.Comm != 0 || got.Overlap() != 1 || math.Abs(got.Tokens-32/want) > 1e-6 {
 		t.Errorf("%+v, want a step of %v s", got, want)
+	}
+}
+
+// Operands grow with the rows of a micro-batch; parameters, gradients and optimizer state do not. AdamW reads and
+// writes parameters and two moments and reads gradients, which the norm reads too.
+func TestWorkSplit(t *testing.T) {
+	works := map[int]Work{}
+	parameters := 0.0
+	for _, rows := range []int{2, 8} {
+		j := predicted(t, "no_shard", 1)
+		j.Config.Training.MicroBatchSize = rows
+		p, err := j.Run(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		works[rows], parameters = p.Work, float64(p.Parameters)
+	}
+	if few, many := works[2], works[8]; few.State != many.State || many.Bytes < 3*few.Bytes {
+		t.Errorf("with 2 rows %+v, with 8 %+v", few, many)
+	}
+	if got := works[2].State / (4 * parameters); got < 8 || got > 8.5 {
+		t.Errorf("state is read and written %.2f times a parameter, want 8", got)
 	}
 }
 
@@ -131,7 +153,7 @@ func TestPredictWorlds(t *testing.T) {
 // Ranks that share cores slow each other down; all cores together have the measured rate.
 func TestMachineHardware(t *testing.T) {
 	m := Machine{
-		Schema: MachineSchema, Cores: 4, Compute: map[string]Compute{"float32": {One: Rates{100, 10}, All: Rates{300, 20}, Beside: 0.8}},
+		Schema: MachineSchema, Cores: 4, Compute: map[string]Compute{"float32": {One: Rates{100, 10, 5}, All: Rates{300, 20, 6}, Beside: 0.8}},
 		Transports: map[string]Transport{"shm": {2, map[string]Link{"all_gather": {1e-6, 1e9}}}, "tcp": {2, map[string]Link{"all_gather": {1e-5, 1e8}}}},
 	}
 	h, err := m.Hardware("float32", 1, "shm", nil)
@@ -144,7 +166,7 @@ func TestMachineHardware(t *testing.T) {
 	if h.Overlaps(4) || !h.Overlaps(3) || h.Local != 4 {
 		t.Error("communication overlaps while a core is free")
 	}
-	if l := h.Link("all_gather", 4, false); l.Latency != 2e-6 || l.Bandwidth != 1e9 {
+	if l := h.Link("all_gather", 4, false, 1); l.Latency != 2e-6 || l.Bandwidth != 1e9 {
 		t.Errorf("link %+v", l)
 	}
 	if h, err = m.Hardware("float32", 4, "shm", nil); err != nil || math.Abs(h.Rates(1).Products-300) > 1e-9 {
@@ -158,6 +180,24 @@ func TestMachineHardware(t *testing.T) {
 	}
 }
 
+// A ring over hosts has all ports of a host, up to the link in the host; groups of a rank per host share them.
+func TestSheetPorts(t *testing.T) {
+	g := GPU{Name: "g", BFloat16: 1, Memory: 1}
+	link, port := SheetLink{"in", 100, 1, ""}, SheetLink{"out", 10, 2, ""}
+	for _, test := range []struct {
+		ports, groups int
+		want          float64
+	}{{1, 1, 10}, {8, 1, 80}, {16, 1, 100}, {8, 8, 10}, {1, 8, 1.25}} {
+		l := SheetHardware(g, "bfloat16", 8, link, port, test.ports).Link("all_gather", 16, true, test.groups)
+		if math.Abs(l.Bandwidth-Reach.Link*test.want) > 1e-9 || l.Latency != 8 {
+			t.Errorf("%d ports, %d groups: %+v, want %v of %v", test.ports, test.groups, l, Reach.Link, test.want)
+		}
+	}
+	if l := SheetHardware(g, "bfloat16", 8, link, port, 1).Link("all_gather", 8, false, 1); l.Bandwidth != Reach.Link*100 {
+		t.Errorf("in a host: %+v", l)
+	}
+}
+
 // Stored rates load again; damaged files are errors.
 func TestMachineFile(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -165,7 +205,7 @@ func TestMachineFile(t *testing.T) {
 	if m, err := LoadMachine(); m != nil || err != nil {
 		t.Fatalf("rates before measuring: %v, %v", m, err)
 	}
-	want := Machine{Schema: MachineSchema, Cores: 2, Compute: map[string]Compute{"float32": {Rates{1, 2}, Rates{3, 4}, 0.5}}, Transports: map[string]Transport{"shm": {2, map[string]Link{"all_gather": {0, 5}}}}}
+	want := Machine{Schema: MachineSchema, Cores: 2, Compute: map[string]Compute{"float32": {Rates{1, 2, 3}, Rates{4, 5, 6}, 0.5}}, Transports: map[string]Transport{"shm": {2, map[string]Link{"all_gather": {0, 5}}}}}
 	if _, err := want.Store(); err != nil {
 		t.Fatal(err)
 	}
@@ -176,15 +216,15 @@ func TestMachineFile(t *testing.T) {
 }
 
 func FuzzParseMachine(f *testing.F) {
-	f.Add([]byte(`{"schema":"trireme.bench.machine/1","cores":2,"compute":{"float32":{"one_thread":{"products_flops":1,"operand_bytes_per_second":1},"all_cores":{"products_flops":1,"operand_bytes_per_second":1},"beside":1}}}`))
-	f.Add([]byte(`{"schema":"trireme.bench.machine/1","cores":0}`))
+	f.Add([]byte(`{"schema":"trireme.bench.machine/2","cores":2,"compute":{"float32":{"one_thread":{"products_flops":1,"operand_bytes_per_second":1,"state_bytes_per_second":1},"all_cores":{"products_flops":1,"operand_bytes_per_second":1,"state_bytes_per_second":1},"beside":1}}}`))
+	f.Add([]byte(`{"schema":"trireme.bench.machine/2","cores":0}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ParseMachine(b)
 		if err != nil {
 			return
 		}
 		for dt, c := range m.Compute {
-			if !(c.One.Products > 0 && c.All.Operands > 0 && c.Beside > 0) || m.Cores < 1 {
+			if !(c.One.Products > 0 && c.All.Operands > 0 && c.All.State > 0 && c.Beside > 0) || m.Cores < 1 {
 				t.Errorf("%s: %+v", dt, c)
 			}
 		}

@@ -38,11 +38,12 @@ type Compute struct {
 	Beside float64 `json:"beside"`
 }
 
-// Rates are of one rank. Products is FLOP/s of matrix products; Operands is bytes per second of the operands of all
-// operations (Work.Bytes), the time of a step besides products.
+// Rates are of one rank: FLOP/s of matrix products, and bytes per second of the operands of other operations, those
+// that are parameters, gradients and optimizer state apart (Work).
 type Rates struct {
 	Products float64 `json:"products_flops"`
 	Operands float64 `json:"operand_bytes_per_second"`
+	State    float64 `json:"state_bytes_per_second"`
 }
 
 // Transport is the cost of collectives among Ranks ranks of a host, by operation: all_gather, reduce_scatter,
@@ -71,7 +72,7 @@ type Disk struct {
 }
 
 // MachineSchema is the schema of stored rates.
-const MachineSchema = "trireme.bench.machine/1"
+const MachineSchema = "trireme.bench.machine/2"
 
 // MachinePath is the file with this machine's rates, in the user's cache directory.
 func MachinePath() (string, error) {
@@ -109,7 +110,7 @@ func ParseMachine(b []byte) (*Machine, error) {
 		return nil, err
 	}
 	if m.Schema != MachineSchema {
-		return nil, fmt.Errorf("the schema is %q, not %s", m.Schema, MachineSchema)
+		return nil, fmt.Errorf("the rates are of schema %q, not %s", m.Schema, MachineSchema)
 	}
 	positive := func(name string, v float64) error {
 		if !(v > 0) || math.IsInf(v, 0) {
@@ -119,8 +120,10 @@ func ParseMachine(b []byte) (*Machine, error) {
 	}
 	err := positive("cores", float64(m.Cores))
 	for dt, c := range m.Compute {
-		err = errors.Join(err, positive(dt+" products", c.One.Products), positive(dt+" operands", c.One.Operands),
-			positive(dt+" products", c.All.Products), positive(dt+" operands", c.All.Operands), positive(dt+" beside", c.Beside))
+		for _, r := range []Rates{c.One, c.All} {
+			err = errors.Join(err, positive(dt+" products", r.Products), positive(dt+" operands", r.Operands), positive(dt+" state", r.State))
+		}
+		err = errors.Join(err, positive(dt+" beside", c.Beside))
 	}
 	for name, t := range m.Transports {
 		for op, l := range t.Ops {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// GPU has the rates of a data sheet: dense products (without sparsity) in FLOP/s by type, with TF32 for float32 where
+// GPU has the rates of a rank by a data sheet: dense products (without sparsity) in FLOP/s by type, with TF32 for float32 where
 // the GPU has it, and memory bandwidth in bytes per second.
 type GPU struct {
 	Name     string  `json:"name"`
@@ -28,8 +28,8 @@ type SheetLink struct {
 
 // GPUs are rates of data sheets.
 var GPUs = []GPU{
-	{"v100", 15.7e12, 125e12, 900e9, 32e9, "nvlink2", "NVIDIA V100 data sheet (SXM2; the tensor rate is float16's)"},
-	{"a10", 31.2e12, 125e12, 600e9, 24e9, "pcie4", "NVIDIA A10 data sheet (float32 without TF32)"},
+	{"v100", 15.7e12, 125e12, 900e9, 32e9, "nvlink2", "NVIDIA V100 SXM2 data sheet (the bfloat16 rate is float16's)"},
+	{"a10", 62.5e12, 125e12, 600e9, 24e9, "pcie4", "NVIDIA A10 data sheet"},
 	{"a100", 156e12, 312e12, 2039e9, 80e9, "nvlink3", "NVIDIA A100 80GB SXM data sheet"},
 	{"a100-40gb", 156e12, 312e12, 1555e9, 40e9, "nvlink3", "NVIDIA A100 40GB SXM data sheet"},
 	{"l4", 60e12, 121e12, 300e9, 24e9, "pcie4", "NVIDIA L4 data sheet, halved to dense"},
@@ -39,7 +39,7 @@ var GPUs = []GPU{
 	{"h100-pcie", 378e12, 756e12, 2039e9, 80e9, "pcie5", "NVIDIA H100 PCIe data sheet, halved to dense"},
 	{"h200", 494.7e12, 989.4e12, 4800e9, 141e9, "nvlink4", "NVIDIA H200 SXM data sheet, halved to dense"},
 	{"b200", 1125e12, 2250e12, 8000e9, 180e9, "nvlink5", "NVIDIA DGX B200 data sheet, divided by 8 and halved to dense"},
-	{"mi250x", 95.7e12, 383e12, 3277e9, 128e9, "xgmi3", "AMD Instinct MI250X data sheet (two dies)"},
+	{"mi250x", 47.9e12, 191.5e12, 1638e9, 64e9, "xgmi3", "AMD Instinct MI250X data sheet, halved: a rank is one of two dies"},
 	{"mi300x", 653.7e12, 1307.4e12, 5300e9, 192e9, "xgmi4", "AMD Instinct MI300X data sheet (float32 as TF32)"},
 }
 
@@ -50,7 +50,7 @@ var Links = []SheetLink{
 	{"nvlink3", 300e9, 5e-6, "NVIDIA A100: 600 GB/s in both directions"},
 	{"nvlink4", 450e9, 5e-6, "NVIDIA H100: 900 GB/s in both directions"},
 	{"nvlink5", 900e9, 5e-6, "NVIDIA Blackwell: 1.8 TB/s in both directions"},
-	{"xgmi3", 200e9, 5e-6, "AMD MI250X: 8 Infinity Fabric links, 400 GB/s in both directions between packages"},
+	{"xgmi3", 200e9, 5e-6, "AMD MI250X: 8 Infinity Fabric links of 100 GB/s in both directions leave a package of two dies"},
 	{"xgmi4", 448e9, 5e-6, "AMD MI300X: 7 Infinity Fabric links, 896 GB/s in both directions"},
 	{"pcie3", 15.75e9, 10e-6, "PCI Express 3.0 x16: 8 GT/s, 128b/130b"},
 	{"pcie4", 31.5e9, 10e-6, "PCI Express 4.0 x16: 16 GT/s, 128b/130b"},
@@ -63,8 +63,8 @@ var Links = []SheetLink{
 	{"10gbe", 1.25e9, 30e-6, "IEEE 802.3, 10 Gbit/s"},
 	{"25gbe", 3.125e9, 30e-6, "IEEE 802.3, 25 Gbit/s"},
 	{"100gbe", 12.5e9, 20e-6, "IEEE 802.3, 100 Gbit/s"},
-	{"efa", 12.5e9, 20e-6, "AWS p4d: 400 Gbit/s per host of 8 GPUs is 50 Gbit/s per GPU; a port is 100 Gbit/s"},
-	{"efav2", 50e9, 20e-6, "AWS p5: 3200 Gbit/s per host of 8 GPUs is 400 Gbit/s per GPU"},
+	{"efa", 6.25e9, 20e-6, "AWS p4d: 4 x 100 Gbit/s per host of 8 GPUs, per GPU"},
+	{"efav2", 50e9, 20e-6, "AWS p5: 32 x 100 Gbit/s per host of 8 GPUs, per GPU"},
 }
 
 // ParseGPU returns the GPU of a name.

@@ -13,7 +13,7 @@ import (
 const clockRounds = 9
 
 // Clock returns what to add to a time of this process's clock (trace.Now) for that of rank 0, and the largest
-// possible error: half of the shortest of a few round trips, or 0 on rank 0's machine, where both read one clock.
+// possible error: half of the shortest of a few round trips, or 0 in rank 0's namespaces, where both read one clock.
 func (s *Store) Clock(ctx context.Context) (offset, uncertainty time.Duration, err error) {
 	if s.server != nil || s.ch.peer.here() {
 		return 0, 0, nil

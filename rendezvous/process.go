@@ -13,7 +13,7 @@ import (
 // process identifies a rank's process, for messages and, on the same machine, for inspection.
 type process struct {
 	pid       int
-	namespace string // boot id, pid namespace and network namespace; "": unknown
+	namespace string // boot id, and namespaces of pid, network and time; "": unknown
 	host      string
 }
 
@@ -22,8 +22,8 @@ func thisProcess() process {
 	return process{os.Getpid(), namespaces(), host}
 }
 
-// here reports whether the process is in the caller's pid and network namespaces: it can be inspected, and reached
-// without a network.
+// here reports whether the process is in the caller's pid, network and time namespaces: it can be inspected, reached
+// without a network, and reads the same clock.
 func (p process) here() bool { return p.namespace != "" && p.namespace == namespaces() }
 
 // name formats the rank for messages: rank 1 (pid 4242 on node7).
@@ -62,10 +62,11 @@ func decodeProcess(b []byte) (process, error) {
 }
 
 // Stopped reports whether a process of this machine is stopped by a signal or debugger. text says so, with
-// the signal if known. ok is false if the process runs or cannot be inspected.
-func Stopped(pid int) (text string, ok bool) {
-	c, signal := stateOf(pid)
-	return stoppedBy(signal), c == stopped
+// the signal if known. ok is false if the process runs or cannot be inspected. ticks is its processor time so far
+// (Linux; else 0): if it grows between two calls, the process ran between them.
+func Stopped(pid int) (text string, ticks int64, ok bool) {
+	c, signal, ticks := stateOf(pid)
+	return stoppedBy(signal), ticks, c == stopped
 }
 
 func stoppedBy(signal int) string {

@@ -4,4 +4,4 @@ package rendezvous
 
 func namespaces() string { return "" }
 
-func stateOf(int) (processState, int) { return unknown, 0 }
+func stateOf(int) (processState, int, int64) { return unknown, 0, 0 }

@@ -36,7 +36,7 @@ func (p *watchdog) tick() *Failure {
 	}
 	c, signal := unknown, 0
 	if p.process.here() {
-		c, signal = stateOf(p.process.pid)
+		c, signal, _ = stateOf(p.process.pid)
 	}
 	limit, why := p.silence, "process stopped, or machine or network down"
 	switch c {

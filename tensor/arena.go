@@ -76,28 +76,48 @@ func (a *Arena) mapFirst(n int) error {
 
 // Alloc returns n bytes with undefined contents. It panics without enough address space: the
 // process has a limit, or there is a bug.
-func (a *Arena) Alloc(n int) []byte {
+func (a *Arena) Alloc(n int) []byte { return a.alloc(n, false) }
+
+// AllocEnd is Alloc from the end of the last free range that has been used and fits, if there is one. It is for
+// gradients: backward frees first what forward allocated last, so they fill that memory from its end and leave
+// one free range, where best fit leaves many.
+func (a *Arena) AllocEnd(n int) []byte { return a.alloc(n, true) }
+
+func (a *Arena) alloc(n int, end bool) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.mapFirst(a.size); err != nil {
 		panic(err.Error())
 	}
 	size := max(align, (n+align-1)&^(align-1))
-	best := -1
+	best, last := -1, -1
 	for i, s := range a.free {
-		if s.size >= size && (best < 0 || s.size < a.free[best].size) {
+		if s.size < size {
+			continue
+		}
+		if best < 0 || s.size < a.free[best].size {
 			best = i
+		}
+		if s.off+s.size <= a.top {
+			last = i
 		}
 	}
 	if best < 0 && a.grow != nil {
-		return a.extend(size).Alloc(n)
+		return a.extend(size).alloc(n, end)
 	}
 	if best < 0 {
 		panic(fmt.Sprintf("tensor: no %d free bytes in an arena of %d", n, len(a.mem)))
 	}
+	if end = end && last >= 0; end {
+		best = last
+	}
 	s := &a.free[best]
 	off := s.off
-	s.off, s.size = s.off+size, s.size-size
+	if s.size -= size; end {
+		off += s.size
+	} else {
+		s.off += size
+	}
 	if s.size == 0 {
 		a.free = append(a.free[:best], a.free[best+1:]...)
 	}

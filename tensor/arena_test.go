@@ -67,15 +67,19 @@ func TestArenaAllocFree(t *testing.T) {
 			"alloc": func(t *rapid.T) {
 				n := rapid.OneOf(rapid.IntRange(0, 3*align), rapid.SampledFrom([]int{0, 1, align - 1, align, align + 1, pages * align})).Draw(t, "bytes")
 				size := max(1, (n+align-1)/align) * align
-				room, best := 0, 1<<40
+				end := rapid.Bool().Draw(t, "end")
+				room, best, high := 0, 1<<40, -1 // high: the end of the last gap that has been used
 				for _, s := range a.free {
 					room = max(room, s.size)
 					if s.size >= size {
 						best = min(best, s.size)
+						if s.off+s.size <= a.top && end {
+							high = s.off + s.size
+						}
 					}
 				}
 				gaps := append([]span{}, a.free...)
-				got, err := attempt(func() []byte { return a.Alloc(n) })
+				got, err := attempt(func() []byte { return a.alloc(n, end) })
 				if fits := size <= room; fits != (err == nil) {
 					t.Fatalf("%d bytes with %d free: %v", n, room, err)
 				}
@@ -84,6 +88,10 @@ func TestArenaAllocFree(t *testing.T) {
 				}
 				if off, ok := a.Offset(got); !ok || off%align != 0 || len(got) != n {
 					t.Fatalf("%d bytes at %d for %d", len(got), off, n)
+				} else if high >= 0 {
+					if off+size != high {
+						t.Fatalf("%d bytes at %d: not at the end, %d, of a used gap: %v", n, off, high, gaps)
+					}
 				} else if i := slices.IndexFunc(gaps, func(s span) bool { return s.off <= off && off < s.off+s.size }); i < 0 || gaps[i].size != best {
 					t.Fatalf("%d bytes at %d: not in the best fit of %d: %v", n, off, best, gaps)
 				}

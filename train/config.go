@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 
 	"trireme/checkpoint"
 	"trireme/data"
@@ -118,6 +119,13 @@ type Training struct {
 	// EvalEveryNEpochs evaluates every n epochs; fractions are allowed. Set this or
 	// eval_every_n_steps, not both. Default 0.
 	EvalEveryNEpochs float64 `yaml:"eval_every_n_epochs"`
+	// EvalPrompts are texts that the model continues after each evaluation, greedily. events.jsonl and
+	// the views of a run show the results. Needs an evaluation set and a causal model with a
+	// tokenizer. Default [].
+	EvalPrompts []string `yaml:"eval_prompts"`
+	// EvalMaxNewTokens is the number of new tokens for each of eval_prompts, if the text does not
+	// end before. Each takes a forward pass of all ranks. Default 64.
+	EvalMaxNewTokens int `yaml:"eval_max_new_tokens"`
 	// LoadBestModelAtEnd exports the weights of the best evaluation to final_model. Its checkpoint
 	// is kept regardless of keep_last_n. Needs an evaluation set. Default false.
 	LoadBestModelAtEnd bool `yaml:"load_best_model_at_end"`
@@ -158,6 +166,8 @@ func (c Training) Validate() error {
 	bad(c.MaxSkippedSteps < 0, "max_skipped_steps", "is %d: it must not be negative", c.MaxSkippedSteps)
 	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps", "is %d: it must not be negative", c.EvalEveryNSteps)
 	bad(!(c.EvalEveryNEpochs >= 0), "eval_every_n_epochs", "is %v: it must not be negative", c.EvalEveryNEpochs)
+	bad(len(c.EvalPrompts) > 0 && c.EvalMaxNewTokens < 1, "eval_max_new_tokens", "is %d: it must be at least 1", c.EvalMaxNewTokens)
+	bad(slices.Contains(c.EvalPrompts, ""), "eval_prompts", "has an empty text: a prompt has at least one token")
 	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps", "is %d and eval_every_n_epochs is %v: set one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
 	return errors.Join(append(errs, c.Schedule.Validate())...)
 }
@@ -308,7 +318,7 @@ func Default() Config {
 		Data:   data.DefaultConfig(),
 		Training: Training{
 			MicroBatchSize: 1, NumTrainEpochs: 1, Schedule: optim.DefaultSchedule(), Optimizer: optim.Config{"name": "adamw"}, WeightDecay: 0.1,
-			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3, MetricForBestModel: "eval_loss",
+			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3, EvalMaxNewTokens: 64, MetricForBestModel: "eval_loss",
 		},
 		Parallel:  parallel.Default(),
 		Precision: Precision{ParamDType: "float32", ReduceDType: "float32", BufferDType: "float32", LossScaling: optim.DefaultLossScaling()},

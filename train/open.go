@@ -47,6 +47,9 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
 		return input(fault.Try(errors.New("train: load_best_model_at_end needs an evaluation set"), "%s, or data.eval_path", fault.Set("data.eval_fraction", "0.05")))
 	}
+	if r.prompts, err = cfg.openPrompts(r.info, r.sets.Eval != nil); err != nil {
+		return input(err)
+	}
 	if err := r.barrier(ctx); err != nil {
 		return err
 	}

@@ -171,7 +171,9 @@ func TestCastBuffers(t *testing.T) {
 // are twice that, three times with 16-bit reduction. To catch bugs within the tolerance, the distance
 // from float32 over all steps is also limited to a multiple of PyTorch's; losses that agree to six digits
 // do so by chance.
-func TestGoldenMixed(t *testing.T) {
+func TestGoldenMixed(t *testing.T) { eachSet(t, goldenMixed) }
+
+func goldenMixed(t *testing.T) {
 	for _, kind := range []struct {
 		file                string
 		p                   parallel.Precision

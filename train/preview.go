@@ -30,9 +30,10 @@ type PreviewSpan struct {
 	Target        string `json:"target,omitempty"` // the label, if it differs from the token
 }
 
-// Preview returns n rows from row from on as the model receives them, and a summary of all rows. If no
-// row has a label, it returns both and an error.
-func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int, report func(data.Progress)) (c *DataSummary, rows []PreviewRow, err error) {
+// Preview returns n rows as the model receives them, and a summary of all rows: those from row from on in the order of
+// the files, or with step > 0 those that a run whose steps all have n rows trains on in that step. If no row has a
+// label, it returns both and an error.
+func Preview(ctx context.Context, cfg Config, config *model.Config, from int, step int64, n int, report func(data.Progress)) (c *DataSummary, rows []PreviewRow, err error) {
 	info, err := ModelInfo(config)
 	if err != nil {
 		return nil, nil, err
@@ -52,7 +53,25 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 	if from < 0 || from >= sets.Train.Len() {
 		return nil, nil, input(fault.Try(fmt.Errorf("train: row %d does not exist: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
 	}
-	some := &rowRange{sets.Train, from, min(n, sets.Train.Len()-from)}
+	some := &rowList{Dataset: sets.Train}
+	if step > 0 {
+		seq, err := data.NewSampler(sets.Train.Len(), n, l.Seed, l.Shuffle, l.DropLast)
+		if err != nil {
+			return nil, nil, input(err)
+		}
+		at := seq.State()
+		at.Epoch, at.Sample = (step-1)/seq.StepsPerEpoch(), (step-1)%seq.StepsPerEpoch()*int64(n)
+		if err := seq.Restore(at); err != nil {
+			return nil, nil, input(err)
+		}
+		for i := range n {
+			some.rows = append(some.rows, seq.Index(i))
+		}
+	} else {
+		for i := range min(n, sets.Train.Len()-from) {
+			some.rows = append(some.rows, from+i)
+		}
+	}
 	for m, err := range data.EvalBatches(some, l) {
 		if err != nil {
 			return nil, nil, input(err)
@@ -61,22 +80,23 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 		if err != nil {
 			return nil, nil, input(err)
 		}
-		s.Row += from
+		s.Row = some.rows[s.Row]
 		rows = append(rows, s)
 	}
 	c, err = summarize(sets, l)
 	return c, rows, err
 }
 
-type rowRange struct {
+// rowList has some rows of a dataset.
+type rowList struct {
 	data.Dataset
-	from, n int
+	rows []int
 }
 
-func (w *rowRange) Len() int                     { return w.n }
-func (w *rowRange) Row(i int, r *data.Row) error { return w.Dataset.Row(w.from+i, r) }
-func (w *rowRange) Tokens(i int) int             { return w.Dataset.Tokens(w.from + i) }
-func (w *rowRange) Where(i int) string           { return w.Dataset.Where(w.from + i) }
+func (w *rowList) Len() int                     { return len(w.rows) }
+func (w *rowList) Row(i int, r *data.Row) error { return w.Dataset.Row(w.rows[i], r) }
+func (w *rowList) Tokens(i int) int             { return w.Dataset.Tokens(w.rows[i]) }
+func (w *rowList) Where(i int) string           { return w.Dataset.Where(w.rows[i]) }
 
 // preview describes row i of a dataset and its micro-batch m; names are label names.
 func preview(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []string, tok *tokenizer.Tokenizer) (PreviewRow, error) {

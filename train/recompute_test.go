@@ -119,6 +119,9 @@ func (o *runBits) rank(w collective.World, network string, cfg train.Config, mu 
 		return err
 	}
 	use := b.Meter().Read()
+	if w.Size() == 1 {
+		use.LiveTotal -= use.Live[tensor.Grads] // of the last step
+	}
 	if use.LiveTotal != live {
 		return fmt.Errorf("%d bytes more are held after the steps", use.LiveTotal-live)
 	}

@@ -84,6 +84,7 @@ type Run struct {
 	stepper *Stepper
 	loader  *data.Loader
 	sets    *data.Sets
+	prompts *prompts // nil without training.eval_prompts
 	store   *checkpoint.Store
 	sink    monitor.Sink
 	peak    tensor.Usage // over all steps

@@ -55,6 +55,9 @@ func (r *Run) evaluate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if e.Samples, err = r.samples(ctx); err != nil {
+		return err
+	}
 	if err := r.updateBest(e); err != nil {
 		return err
 	}

@@ -159,14 +159,14 @@ func (s GEMMShape) measure(ctx context.Context, b tensor.Backend, dt tensor.DTyp
 }
 
 // Peak measures, in a few milliseconds, the GFLOP/s that threads reach together in products of type dt:
-// bfloat16 tiles if the processor has them, else float32 fused multiply-adds. It is the best of several
-// runs, 0 without vector code.
+// of bfloat16 by tiles or VDPBF16PS if the processor is faster by them, else float32 fused multiply-adds.
+// It is the best of several runs, 0 without vector code.
 func Peak(threads int, dt tensor.DType) float64 {
-	work, n := kernel.FMAPeak, 2000
-	if dt == tensor.BF16 && kernel.TilePeak(1) > 0 {
-		work, n = kernel.TilePeak, 20000
+	work := kernel.FMAPeak
+	if dt == tensor.BF16 && kernel.BF16Peak(1) > 0 {
+		work = kernel.BF16Peak
 	}
-	return peak(threads, func() float64 { return work(n) })
+	return peak(threads, func() float64 { return work(2000) })
 }
 
 func peak(threads int, work func() float64) float64 {

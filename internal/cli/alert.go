@@ -85,11 +85,8 @@ func checkAlerts(c *cobra.Command, dir string) error {
 			}
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
 	if len(messages) > 0 {
-		return &Exit{CodeNo, nil}
+		return &Exit{CodeNo, errors.Join(errs...)}
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "no alert: %d rules\n", len(rules))
 	return err

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"trireme/device"
 	"trireme/internal/bench"
 	"trireme/tensor"
 )
@@ -23,13 +25,14 @@ func newBenchGEMM() *cobra.Command {
 	var threads int
 	var seconds float64
 	var shapes, dtype string
+	instructions := device.AutoInstructions
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "gemm",
 		Short: "measure matrix products relative to this processor's peak",
 		Long: `Measure products [M K] * [K N], named MxKxN. With _t the second operand is transposed, as the weight
 of a linear layer; _dx and _dw are the gradients of such a layer. The peak is measured with fused
-multiply-adds during the run, or with tile products for bfloat16 if the processor has them.`,
+multiply-adds during the run, or with bfloat16 products if the processor is faster by them.`,
 		Example: "  trireme bench gemm --threads 1 --json",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -44,6 +47,9 @@ multiply-adds during the run, or with tile products for bfloat16 if the processo
 				return err
 			}
 			if err := oneOf("dtype", dtype, "float32", "bfloat16", "float16"); err != nil {
+				return err
+			}
+			if err := useInstructions(instructions); err != nil {
 				return err
 			}
 			o := bench.GEMMOptions{Threads: threads, Time: time.Duration(seconds * float64(time.Second)), Shapes: list}
@@ -65,9 +71,25 @@ multiply-adds during the run, or with tile products for bfloat16 if the processo
 	f.Float64Var(&seconds, "seconds", 1.5, "seconds per measurement")
 	f.StringVar(&shapes, "shapes", "peers", "peers (of the comparison with OpenBLAS), training (of bench step), or a list such as 512x768x3072,512x768x3072_dw")
 	f.StringVar(&dtype, "dtype", "float32", "type of the operands: float32, bfloat16 or float16")
+	addInstructions(f, &instructions)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = c.RegisterFlagCompletionFunc("shapes", cobra.FixedCompletions([]string{"peers", "training"}, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flag exists
 	return c
+}
+
+// addInstructions adds the flag of device.instructions.
+func addInstructions(f *pflag.FlagSet, to *device.Instructions) {
+	f.StringVar((*string)(to), "instructions", string(*to), "instruction set of operations on cpu: "+strings.Join(to.Choices(), ", "))
+}
+
+func useInstructions(i device.Instructions) error {
+	if err := oneOf("instructions", string(i), i.Choices()...); err != nil {
+		return err
+	}
+	if err := i.Use(); err != nil {
+		return usage(fmt.Sprintf("--instructions %s: this processor does not have them", i), "--instructions auto")
+	}
+	return nil
 }
 
 func gemmShapes(list string) ([]bench.GEMMShape, error) {

@@ -50,7 +50,7 @@ and for GPUs
   gpt2-1k      GPT-2 of 124 million parameters, 16 sequences of 1024
   llama-1b     a Llama of 16 layers of width 2048, 8 sequences of 1024; llama-1b-4k: 2 of 4096
 MFU counts full attention, relative to the peak measured right after the steps (fused multiply-adds,
-or tile products for bfloat16 if the processor has them). The time to the end of the first step
+or bfloat16 products if the processor is faster by them). The time to the end of the first step
 starts with this command, before workers.`,
 		Example: "  trireme bench step --config B --threads 1 --nproc 2 --steps 20 --json",
 		Args:    noArgs,
@@ -67,6 +67,7 @@ starts with this command, before workers.`,
 	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "sharding strategy")
 	p.StringVar(&f.dtype, "dtype", "float32", "type of parameters in computation and of activations: float32, bfloat16 or float16")
 	p.StringVar((*string)(&f.device.Name), "device", "cpu", "device: cpu, cuda, xla or tpu")
+	addInstructions(p, &f.device.Instructions)
 	p.StringVar(&f.device.Plugin, "plugin", "", "PJRT plug-in `FILE` of the device")
 	p.Float64Var(&f.options.PeakGFLOPS, "peak_gflops", 0, "peak GFLOP/s of a rank, for mfu; 0: measured on cpu, by the card's name on cuda")
 	p.Float64Var(&f.options.Clip, "clip", 0, "maximum gradient norm; 0: no clipping")
@@ -100,6 +101,9 @@ func (f *benchStepFlags) check() error {
 	}
 	if f.device.Name == device.XLA && f.device.Plugin == "" {
 		return usage("--device xla needs the file of a plug-in", "--plugin FILE.so")
+	}
+	if err := useInstructions(f.device.Instructions); err != nil {
+		return err
 	}
 	if err := f.device.Validate(); err != nil {
 		return &Exit{CodeUsage, err}
@@ -165,6 +169,7 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 type stepReport struct {
 	Schema    string `json:"schema"`
 	Transport string `json:"transport"`
+	Kernels   string `json:"kernels"` // of cpu
 	bench.StepReport
 }
 
@@ -192,7 +197,7 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (repor
 		}
 		r, err := bench.Step(w.conn.ctx, b, device.World(b, w), o)
 		if w.index == 0 {
-			report = &stepReport{"trireme.bench.step/1", w.transport, r}
+			report = &stepReport{"trireme.bench.step/1", w.transport, readVersion().Kernels, r}
 		}
 		return errors.Join(err, b.Close())
 	})
@@ -219,7 +224,7 @@ func (r *stepReport) print(out io.Writer) error {
 	if r.MFU != nil {
 		mfu = fmt.Sprintf("%.1f%%", 100**r.MFU)
 	}
-	_, err := fmt.Fprintf(out, `config %s in %s, %d ranks of %d threads, over %s, %s, %d steps
+	_, err := fmt.Fprintf(out, `config %s in %s, %d ranks of %d threads, %s kernels, over %s, %s, %d steps
 tokens/s      %.1f (best %.1f)
 step          %.1f ms (%.1f to %.1f), communication %.1f
 compute       %.1f GFLOP/s, causal attention %.1f; MFU %s of %.1f
@@ -227,7 +232,7 @@ parameters    %d, %d in matrix products
 resident      %d MiB peak
 first step    after %.2f s
 loss          first %.4f, last %.4f
-`, r.Config, r.DType, r.World, r.Threads, r.Transport, r.Strategy, r.Steps, r.TokensPerS, r.TokensPerSBest,
+`, r.Config, r.DType, r.World, r.Threads, r.Kernels, r.Transport, r.Strategy, r.Steps, r.TokensPerS, r.TokensPerSBest,
 		r.StepMS, r.StepMSMin, r.StepMSMax, r.CommMS, r.GFLOPS, r.GFLOPSCausal, mfu, r.PeakGFLOPS,
 		r.Params, r.ParamsMatMul, r.RSSMiB, r.FirstStepS, r.LossFirst, r.LossLast)
 	return err

@@ -31,6 +31,7 @@ func newData() *cobra.Command {
 type dataFlags struct {
 	trainFlags
 	n, from int
+	step    int64
 }
 
 func newDataShow() *cobra.Command {
@@ -39,8 +40,10 @@ func newDataShow() *cobra.Command {
 		Use:   "show",
 		Short: "print decoded rows with label tokens marked, and a summary",
 		Long: `Print rows of the data that train would use with the same flags, decoded from their tokens, with
-label tokens marked, and a summary of all rows.`,
+label tokens marked, and a summary of all rows. --step shows the rows of a step of a run whose steps all
+have -n rows.`,
 		Example: `  trireme data show --config run.yaml -n 3
+  trireme data show --config runs/sft-1/config.yaml --step 240 -n 8
   trireme data show --model DIR --data train.jsonl`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -50,6 +53,7 @@ label tokens marked, and a summary of all rows.`,
 	p.Var(&f.nproc, "nproc", "`N` ranks, for a file whose batch size depends on them")
 	p.IntVarP(&f.n, "rows", "n", 3, "number of rows")
 	p.IntVar(&f.from, "from", 0, "first `ROW`, from 0 in the order of the files")
+	p.Int64Var(&f.step, "step", 0, "the rows that step `STEP`, from 1, trains on; -n is the number of rows per step")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
@@ -82,6 +86,14 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	if f.n < 0 {
 		return usage(fmt.Sprintf("-n is %d: it must not be negative", f.n), "")
 	}
+	switch {
+	case f.step < 0 || f.step == 0 && c.Flags().Changed("step"):
+		return usage(fmt.Sprintf("--step is %d: steps begin with 1", f.step), "--step 1")
+	case f.step > 0 && f.n < 1:
+		return usage("--step needs the number of rows per step", "-n ROWS")
+	case f.step > 0 && f.from != 0:
+		return usage("--step and --from exclude each other", "one of them")
+	}
 	env := rendezvous.Single()
 	j, err := f.job(c, env)
 	if err != nil {
@@ -102,7 +114,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 		}
 	}
 	t := newTokenizing(stderr, j.dataName())
-	contents, rows, err := train.Preview(ctx, j.cfg, j.model, f.from, f.n, t.report)
+	contents, rows, err := train.Preview(ctx, j.cfg, j.model, f.from, f.step, f.n, t.report)
 	t.close()
 	if contents == nil {
 		return err

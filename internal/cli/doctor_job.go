@@ -192,7 +192,7 @@ func liveness(s *flight.State, host string, now time.Time) (state, gone string) 
 	case s.Ended:
 		return "ended", fmt.Sprintf("has ended with code %d", s.Code)
 	case s.Host == host:
-		if text, stopped := rendezvous.Stopped(s.PID); stopped {
+		if text, _, stopped := rendezvous.Stopped(s.PID); stopped {
 			return "stopped", text
 		}
 		if err := syscall.Kill(s.PID, 0); errors.Is(err, syscall.ESRCH) {

@@ -36,6 +36,7 @@ type planFlags struct {
 	gpu         string
 	link        string
 	network     string
+	ports       int
 }
 
 var planKeys = []keyFlag{
@@ -74,7 +75,8 @@ the memory that the compiler allocates beside the plan's. It takes minutes and n
 
 With --worlds or --gpu the plan predicts step time, tokens/s, efficiency and hidden communication on each
 number of ranks, and names what limits it: by the rates that "trireme bench machine" measured here, or by
-data sheets with --gpu, --link and --network (listed by "trireme bench machine --sheets"). Rows per rank
+data sheets with --gpu, --link, --network and --network_ports (listed by "trireme bench machine --sheets").
+Overhead is the communication that is not hidden, in percent of the computation. Rows per rank
 stay the same, or with training.global_batch_size the rows of a step.
 
 --accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32 (16),
@@ -111,7 +113,8 @@ printed.`, maxAssumedLength, overhead),
 	p.IntSliceVar(&f.worlds, "worlds", nil, "predict the step on these numbers of ranks, by the rates of \"trireme bench machine\" or of --gpu")
 	p.StringVar(&f.gpu, "gpu", "", "predict for `GPU` by its data sheet: "+sheetNames(planner.GPUs, func(g planner.GPU) string { return g.Name }))
 	p.StringVar(&f.link, "link", "", "`LINK` between the GPUs of a host (default: the GPU's usual one): "+sheetNames(planner.Links, func(l planner.SheetLink) string { return l.Name }))
-	p.StringVar(&f.network, "network", "", "`LINK` between hosts, per rank (default: ndr for GPUs, tcp as measured for this machine)")
+	p.StringVar(&f.network, "network", "", "`LINK` between hosts: a port of it (default: ndr for GPUs, tcp as measured for this machine)")
+	p.IntVar(&f.ports, "network_ports", 0, "`N` ports of --network per host, with --gpu (default: one per rank of the host)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	p.BoolVar(&f.printConfig, "print_config", false, "print the resolved configuration and stop")
 	return c
@@ -246,6 +249,10 @@ func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 		return a, usage("--link needs --gpu: this machine's links are measured", "--gpu h100 --link "+f.link)
 	case f.network != "" && f.gpu == "" && len(f.worlds) == 0:
 		return a, usage("--network needs --worlds or --gpu", "--worlds 1,8,64 --network "+f.network)
+	case f.ports != 0 && f.gpu == "":
+		return a, usage("--network_ports needs --gpu: ranks of this machine have a port each", "--gpu h100 --network_ports "+strconv.Itoa(f.ports))
+	case f.ports < 0:
+		return a, usage(fmt.Sprintf("--network_ports is %d: it must be at least 1", f.ports), "--network_ports 8")
 	case f.parameters != "" && (len(f.worlds) > 0 || f.gpu != ""):
 		return a, usage("--worlds and --gpu need a model, not --parameters", help)
 	case f.cudaDir != "" && f.target == "":

@@ -89,7 +89,11 @@ func (f *planFlags) hardware(j *job, pj planner.Job, largest int) (h planner.Har
 	if local == 0 {
 		local = min(largest, 8)
 	}
-	return planner.SheetHardware(g, pj.Config.Precision.ParamDType, local, link, *network), nil
+	ports := f.ports
+	if ports == 0 {
+		ports = local
+	}
+	return planner.SheetHardware(g, pj.Config.Precision.ParamDType, local, link, *network, ports), nil
 }
 
 // threadsFor returns the threads of a rank if up to largest ranks share this machine: the same on every number of
@@ -125,13 +129,13 @@ func machineHardware(j *job, dtype string, threads int, transport string, networ
 func (r *predictionReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "\npredicted by %s:\n", r.Rates)
 	t := columns(w)
-	fmt.Fprintln(t, "ranks\tstep ms\ttokens/s\tefficiency\tproducts ms\toperands ms\tcommunication ms\texposed ms\thidden\tlimit\t")
+	fmt.Fprintln(t, "ranks\tstep ms\ttokens/s\tefficiency\tproducts ms\toperands ms\tcommunication ms\texposed ms\thidden\toverhead\tlimit\t")
 	for _, p := range r.Rows {
 		hidden := "-"
 		if p.Comm > 0 {
 			hidden = fmt.Sprintf("%.0f%%", 100*p.Overlap())
 		}
-		fmt.Fprintf(t, "%d\t%.1f\t%.0f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t%s\t\n", p.World, 1e3*p.Step, p.Tokens, p.Efficiency, 1e3*p.Products, 1e3*p.Operands, 1e3*p.Comm, 1e3*p.Exposed, hidden, p.Limit)
+		fmt.Fprintf(t, "%d\t%.1f\t%.0f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t%.1f%%\t%s\t\n", p.World, 1e3*p.Step, p.Tokens, p.Efficiency, 1e3*p.Products, 1e3*p.Operands, 1e3*p.Comm, 1e3*p.Exposed, hidden, 100*p.Overhead(), p.Limit)
 	}
 	return t.Flush()
 }

@@ -87,7 +87,7 @@ func TestPlanOfPublishedModels(t *testing.T) {
 			t.Errorf("%s: categories add up to %d, the total is %d", name, sum, total)
 		}
 		for key, bytes := range map[string]int64{"parameters": 2, "gradients": 4, "master": 4, "optimizer": 8} {
-			got, least := int64(r.PerRank[key].(float64)), bytes*want/ranks
+			got, least := int64(r.PerRank["at_rest"].(map[string]any)[key].(float64)), bytes*want/ranks
 			if got < least || got > least+bytes*64*130 { // a block for each unit
 				t.Errorf("%s: %d bytes of %s, at least %d are needed", name, got, key, least)
 			}

@@ -40,6 +40,6 @@ var recipeJobs = []recipeJob{
 	{"free-transformer", "a Free Transformer, from its trainer's configuration", cloneNeeded,
 		"trireme train --config examples/free-transformer/free_transformer.yaml --output_dir out/free --nproc 2" + freeData},
 	{"scaling", "a GPT-2 on 1 and 2 ranks: efficiency and what limits it", cloneNeeded,
-		"trireme bench scaling --config examples/scaling/run.yaml --worlds 1,2 --strategies ddp,fsdp --output_dir out/scaling"},
+		"trireme bench scaling --config examples/scaling/run.yaml --worlds 1,2 --strategies ddp,fsdp --param_dtypes float32,bfloat16 --output_dir out/scaling"},
 	{"latent-bits", "an experiment on the Free Transformer's latent bits, with the Go library", cloneNeeded, "go run ./examples/latent-bits"},
 }

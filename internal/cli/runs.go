@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trireme/internal/rundir"
 	"trireme/internal/runlog"
 	"trireme/monitor"
 )
@@ -101,7 +102,7 @@ type runRow struct {
 	Dir        string         `json:"dir"`
 	Name       string         `json:"name"`
 	ID         string         `json:"id"`
-	State      string         `json:"state"` // running | done | failed | stopped | ended
+	State      rundir.State   `json:"state"`
 	Started    *time.Time     `json:"started"`
 	Step       int64          `json:"step"`
 	MaxSteps   int64          `json:"max_steps"`
@@ -118,9 +119,12 @@ type runRow struct {
 // facts are the values that filters read: configuration keys, last values of metrics, and fields of run.json.
 type facts map[string]string
 
+// factNames are the facts of run.json.
+var factNames = []string{"dir", "name", "id", "state", "parameters", "world", "strategy"}
+
 func readRow(run *runlog.Run) (runRow, error) {
 	c := run.Card()
-	row := runRow{Dir: run.Dir(), Name: run.Name(), ID: c.ID, Parameters: c.Parameters, World: c.World, Strategy: c.Strategy, facts: facts{}}
+	row := runRow{Dir: run.Dir(), Name: run.Name(), ID: c.ID, Parameters: c.Parameters, World: c.World, Strategy: c.Strategy, State: rundir.StateOf(run.Dir(), c), facts: facts{}}
 	rec, eval, err := run.Last()
 	if err != nil {
 		return row, err
@@ -130,18 +134,6 @@ func readRow(run *runlog.Run) (runRow, error) {
 	}
 	if eval != nil {
 		row.EvalLoss = finite(eval.Loss)
-	}
-	switch {
-	case run.Running():
-		row.State = "running"
-	case c.Exit != nil && *c.Exit == CodeDone:
-		row.State = "done"
-	case c.Exit != nil && *c.Exit == CodeStopped:
-		row.State = "stopped"
-	case c.Exit != nil:
-		row.State = "failed"
-	default:
-		row.State = "ended" // killed, or of an older version
 	}
 	if !c.Started.IsZero() {
 		row.Started = &c.Started
@@ -155,17 +147,15 @@ func readRow(run *runlog.Run) (runRow, error) {
 			row.facts["min."+m], row.facts["max."+m], row.facts["mean."+m] = fmt.Sprint(s.Min), fmt.Sprint(s.Max), fmt.Sprint(s.Mean)
 		}
 	}
-	for k, v := range map[string]string{
-		"dir": row.Dir, "name": row.Name, "id": row.ID, "state": row.State, "parameters": fmt.Sprint(row.Parameters), "world": fmt.Sprint(row.World), "strategy": row.Strategy,
-	} {
-		row.facts[k] = v
+	for i, v := range []string{row.Dir, row.Name, row.ID, string(row.State), fmt.Sprint(row.Parameters), fmt.Sprint(row.World), row.Strategy} {
+		row.facts[factNames[i]] = v
 	}
 	return row, nil
 }
 
 type runsLsFlags struct {
 	where, sort, columns string
-	reverse, json        bool
+	reverse, json, names bool
 }
 
 func newRunsLs() *cobra.Command {
@@ -178,10 +168,12 @@ func newRunsLs() *cobra.Command {
 --where takes comparisons (=, !=, <, <=, >, >=, ~ for a regular expression) with "and", "or", "not" and
 parentheses. A name is a configuration key (training.learning_rate), a metric's last value (loss,
 eval_loss, memory.parameters), min.METRIC, max.METRIC or mean.METRIC, or one of dir, name, id, state,
-parameters, world and strategy. A comparison with a name that a run does not have is false.`,
+parameters, world and strategy. A comparison with a name that a run does not have is false; a name that
+no run has is an error. --names lists them.`,
 		Example: `  trireme runs ls
   trireme runs ls out --where 'training.learning_rate<1e-4 and loss<2.0' --sort eval_loss
-  trireme runs ls --columns training.learning_rate,min.eval_loss --json`,
+  trireme runs ls --columns training.learning_rate,min.eval_loss --json
+  trireme runs ls --names`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
@@ -190,12 +182,13 @@ parameters, world and strategy. A comparison with a name that a run does not hav
 	p.StringVar(&f.sort, "sort", "dir", "sort by `NAME`")
 	p.BoolVar(&f.reverse, "reverse", false, "the largest first")
 	p.StringVar(&f.columns, "columns", "", "more columns: `NAMES`, separated by commas")
+	p.BoolVar(&f.names, "names", false, "list the names for --where, --sort and --columns instead")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 
 func (f *runsLsFlags) run(c *cobra.Command, args []string) error {
-	keep, err := parseWhere(f.where)
+	where, err := parseWhere(f.where)
 	if err != nil {
 		return err
 	}
@@ -203,14 +196,17 @@ func (f *runsLsFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	rows, broken := []runRow{}, 0
+	rows, known := []runRow{}, newKnownNames(factNames...)
+	known.summaries = true
 	for _, dir := range dirs {
 		run, err := openRun(c.Context(), dir, c.ErrOrStderr())
 		if err == nil {
 			var row runRow
-			row, err = readRow(run)
+			if row, err = readRow(run); err == nil {
+				known.add(run)
+			}
 			err = errors.Join(err, run.Close())
-			if err == nil && keep(row.facts) {
+			if err == nil && where.keep(row.facts) {
 				rows = append(rows, row)
 			}
 		}
@@ -218,9 +214,20 @@ func (f *runsLsFlags) run(c *cobra.Command, args []string) error {
 			return ctx
 		}
 		if err != nil {
-			broken++
 			fmt.Fprintf(c.ErrOrStderr(), "%v\n", err)
 		}
+	}
+	columns := splitNames(f.columns)
+	for _, name := range slices.Concat(where.names, []string{f.sort}, columns) {
+		if known.runs == 0 {
+			break
+		}
+		if err := known.check(name, args); err != nil {
+			return err
+		}
+	}
+	if f.names {
+		return known.print(c.OutOrStdout(), f.json)
 	}
 	slices.SortStableFunc(rows, func(a, b runRow) int {
 		n := compareFacts(a.facts[f.sort], b.facts[f.sort])
@@ -229,12 +236,6 @@ func (f *runsLsFlags) run(c *cobra.Command, args []string) error {
 		}
 		return n
 	})
-	var columns []string
-	for name := range strings.SplitSeq(f.columns, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			columns = append(columns, name)
-		}
-	}
 	for i := range rows {
 		for _, name := range columns {
 			if rows[i].Columns == nil {
@@ -250,7 +251,11 @@ func (f *runsLsFlags) run(c *cobra.Command, args []string) error {
 		}{"trireme.runs.ls/1", rows})
 	}
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(c.OutOrStdout(), "no runs")
+		text := "no runs"
+		if known.runs > 0 {
+			text = fmt.Sprintf("no runs match, of %d", known.runs)
+		}
+		_, err := fmt.Fprintln(c.OutOrStdout(), text)
 		return err
 	}
 	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -264,7 +269,7 @@ func (f *runsLsFlags) run(c *cobra.Command, args []string) error {
 		if r.MaxSteps > 0 {
 			step += fmt.Sprintf("/%d", r.MaxSteps)
 		}
-		line := []string{r.Dir, r.State, started, step, orDash(r.Loss), orDash(r.EvalLoss)}
+		line := []string{r.Dir, string(r.State), started, step, orDash(r.Loss), orDash(r.EvalLoss)}
 		for _, name := range columns {
 			line = append(line, r.facts[name])
 		}

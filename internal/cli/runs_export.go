@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/spf13/cobra"
@@ -42,7 +42,7 @@ metrics of the row and configuration keys. With several runs the first column is
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.selects, "select", "*", "metrics, separated by commas; * is all of the first run")
+	p.StringVar(&f.selects, "select", "*", "metrics, separated by commas; * is all of the runs")
 	p.StringVar(&f.where, "where", "", "write the rows that satisfy `EXPR`")
 	p.StringVar(&f.to, "to", "-", "`FILE`: .csv, .parquet, or - for CSV on standard output")
 	return c
@@ -55,7 +55,7 @@ type rowWriter interface {
 }
 
 func (f *runsExportFlags) run(c *cobra.Command, args []string) error {
-	keep, err := parseWhere(f.where)
+	where, err := parseWhere(f.where)
 	if err != nil {
 		return err
 	}
@@ -64,28 +64,23 @@ func (f *runsExportFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer closeAll()
-	var names []string
-	for name := range strings.SplitSeq(f.selects, ",") {
-		switch name = strings.TrimSpace(name); name {
-		case "":
-		case "*":
-			names = append(names, runs[0].Metrics()...)
-		default:
-			if !slices.ContainsFunc(runs, func(r *runlog.Run) bool { return slices.Contains(r.Metrics(), name) }) {
-				return usage(fmt.Sprintf("no run has the metric %q", name), "one of "+strings.Join(runs[0].Metrics(), ", "))
-			}
-			names = append(names, name)
+	known := newKnownNames()
+	for _, r := range runs {
+		known.add(r)
+	}
+	names, err := f.columns(known, args)
+	if err != nil {
+		return err
+	}
+	for _, name := range where.names {
+		if err := known.check(name, args); err != nil {
+			return err
 		}
 	}
-	if len(names) == 0 {
-		return usage("--select names no metric", "--select 'step, loss'")
-	}
-	slices.Sort(names[1:])
-	names = slices.Compact(names)
 	several := len(runs) > 1
 	fill := func(w rowWriter) error {
 		for _, r := range runs {
-			if err := f.export(r, names, keep, w); err != nil {
+			if err := f.export(r, names, where, w); err != nil {
 				return err
 			}
 		}
@@ -102,22 +97,43 @@ func (f *runsExportFlags) run(c *cobra.Command, args []string) error {
 	return usage(fmt.Sprintf("--to %s: only .csv and .parquet are known", f.to), "--to metrics.csv")
 }
 
+// columns returns the selected metrics, each once: in the order of --select, and for * the step, then the others by name.
+func (f *runsExportFlags) columns(known *knownNames, dirs []string) (out []string, err error) {
+	for _, name := range splitNames(f.selects) {
+		some := []string{name}
+		if name == "*" {
+			delete(known.metrics, "step")
+			some = append([]string{"step"}, slices.Sorted(maps.Keys(known.metrics))...)
+			known.metrics["step"] = true
+		} else if err := known.checkMetric(name, dirs); err != nil {
+			return nil, err
+		}
+		for _, n := range some {
+			if !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, usage("--select names no metric", "--select 'step, loss'")
+	}
+	return out, nil
+}
+
 // export writes the rows of a run.
-func (f *runsExportFlags) export(r *runlog.Run, names []string, keep func(facts) bool, w rowWriter) error {
+func (f *runsExportFlags) export(r *runlog.Run, names []string, where filter, w rowWriter) error {
 	first, last, ok := r.Steps()
 	if !ok {
 		return nil
 	}
 	row := facts{}
 	all := names
-	if f.where != "" { // a filter may have any metric
-		for k, v := range r.Config() {
-			row[k] = v
-		}
-		for _, m := range r.Metrics() {
-			if strings.Contains(f.where, m) && !slices.Contains(all, m) {
-				all = append(all[:len(all):len(all)], m)
-			}
+	for k, v := range r.Config() {
+		row[k] = v
+	}
+	for _, name := range where.names { // a filter may have any metric
+		if !slices.Contains(all, name) && slices.Contains(r.Metrics(), name) {
+			all = append(all[:len(all):len(all)], name)
 		}
 	}
 	for from := first; from <= last; from += exportSteps {
@@ -127,7 +143,7 @@ func (f *runsExportFlags) export(r *runlog.Run, names []string, keep func(facts)
 		}
 		values := make([]float64, len(names))
 		for i := range columns[0] {
-			if f.where != "" {
+			if len(where.names) > 0 {
 				for k, name := range all {
 					if v := columns[1+k][i]; runlog.Missing(v) {
 						delete(row, name)
@@ -135,7 +151,7 @@ func (f *runsExportFlags) export(r *runlog.Run, names []string, keep func(facts)
 						row[name] = strconv.FormatFloat(v, 'g', -1, 64)
 					}
 				}
-				if !keep(row) {
+				if !where.keep(row) {
 					continue
 				}
 			}

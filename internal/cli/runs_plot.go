@@ -51,6 +51,13 @@ func (f *runsPlotFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer closeAll()
+	known := newKnownNames()
+	for _, r := range runs {
+		known.add(r)
+	}
+	if err := known.checkMetric(f.metric, args); err != nil {
+		return err
+	}
 	var lines []reportcard.Line
 	for _, r := range runs {
 		s, err := r.Series(f.metric, f.from, f.to, 800)
@@ -62,7 +69,7 @@ func (f *runsPlotFlags) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if len(lines) == 0 {
-		return usage(fmt.Sprintf("no run has the metric %q in these steps", f.metric), "one of "+strings.Join(runs[0].Metrics(), ", "))
+		return usage(fmt.Sprintf("no run has %s in these steps", f.metric), "other values of --from and --to")
 	}
 	if f.svg != "" {
 		if err := durable.WriteFile(f.svg, []byte(reportcard.SVG(f.metric, lines, f.log))); err != nil {

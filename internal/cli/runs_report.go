@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -35,6 +36,9 @@ func newRunsReport() *cobra.Command {
 				to = args[0]
 			}
 			files, err := writeReportCard(run, to)
+			if errors.Is(err, fs.ErrPermission) {
+				return &Problem{Text: err.Error(), Try: "--to another directory", Err: err}
+			}
 			for _, f := range files {
 				fmt.Fprintln(c.OutOrStdout(), f)
 			}
@@ -50,7 +54,7 @@ func reportEnd(dir string, stderr io.Writer) {
 	run, err := runlog.Open(dir)
 	if err == nil {
 		_, err = writeReportCard(run, dir)
-		err = errors.Join(err, run.Close())
+		err = errors.Join(outputError(err), run.Close())
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "no report of the run: %v\n", err)
@@ -64,12 +68,12 @@ func writeReportCard(run *runlog.Run, dir string) ([]string, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "report"), 0o755); err != nil {
-		return nil, outputError(err)
+		return nil, err
 	}
 	plot := func(i int) string { return fmt.Sprintf("report/%d.svg", i+1) }
 	for i, p := range card.Plots {
 		if err := durable.WriteFile(filepath.Join(dir, plot(i)), []byte(p.SVG)); err != nil {
-			return nil, outputError(err)
+			return nil, err
 		}
 	}
 	text, page := filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")
@@ -77,5 +81,5 @@ func writeReportCard(run *runlog.Run, dir string) ([]string, error) {
 	if err == nil {
 		err = durable.Replace(page, 0o644, func(f *os.File) error { return card.WriteHTML(f) })
 	}
-	return []string{text, page}, outputError(err)
+	return []string{text, page}, err
 }

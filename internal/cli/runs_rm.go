@@ -81,7 +81,7 @@ func checkRemovable(dir string) error {
 		return usage("the working directory is in "+dir, "another working directory")
 	}
 	if o, held := rundir.Holder(dir); held {
-		return busyError(&rundir.InUseError{Dir: dir, Owner: o})
+		return stillRuns(&rundir.InUseError{Dir: dir, Owner: o})
 	}
 	return nil
 }
@@ -90,7 +90,20 @@ func checkRemovable(dir string) error {
 func removeRun(dir string) error {
 	lock, err := rundir.Acquire(dir)
 	if err != nil {
-		return busyError(err)
+		return stillRuns(err)
 	}
 	return errors.Join(os.RemoveAll(dir), lock.File().Close())
+}
+
+// stillRuns advises about the lock of a run that is to be removed.
+func stillRuns(err error) error {
+	var in *rundir.InUseError
+	if !errors.As(err, &in) {
+		return &Exit{CodeUsage, err}
+	}
+	try := "wait until the run ends"
+	if in.Owner.PID > 0 {
+		try += fmt.Sprintf(", or stop it: kill %d (on %s)", in.Owner.PID, in.Owner.Host)
+	}
+	return &Exit{CodeUsage, &Problem{Text: in.Error(), Try: try, Err: err}}
 }

@@ -51,6 +51,14 @@ func newRunsShow() *cobra.Command {
 	return c
 }
 
+// ofSteps formats a step of a run whose number of steps may be unknown.
+func ofSteps(step, steps int64) string {
+	if steps == 0 {
+		return fmt.Sprint(step)
+	}
+	return fmt.Sprintf("%d of %d", step, steps)
+}
+
 // oneRun checks that the argument is one directory.
 func oneRun(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
@@ -65,7 +73,7 @@ func printRun(w io.Writer, run *runlog.Run, row runRow, v verdict.Report) error 
 		fmt.Fprintf(t, "%s\t%s\n", name, monitor.EscapeControl(fmt.Sprintf(format, args...)))
 	}
 	line("run", "%s (%s)", row.Dir, row.Name)
-	line("state", "%s, step %d of %d", row.State, row.Step, row.MaxSteps)
+	line("state", "%s, step %s", row.State, ofSteps(row.Step, row.MaxSteps))
 	if row.Started != nil {
 		line("started", "%s: %s", row.Started.Local().Format("2006-01-02 15:04"), strings.Join(run.Card().Command, " "))
 	}

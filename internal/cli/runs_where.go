@@ -30,22 +30,28 @@ var whereToken = regexp.MustCompile(`^\s*(\(|\)|<=|>=|!=|==|=|<|>|~|"[^"]*"|'[^'
 // maxWhere limits the length of an expression, and so its nesting.
 const maxWhere = 4096
 
+// filter is a parsed expression.
+type filter struct {
+	keep  func(facts) bool
+	names []string // that it compares, in the order of the expression
+}
+
 // parseWhere parses the expression of a filter. An empty one keeps all.
-func parseWhere(text string) (func(facts) bool, error) {
+func parseWhere(text string) (filter, error) {
 	if strings.TrimSpace(text) == "" {
-		return func(facts) bool { return true }, nil
+		return filter{keep: func(facts) bool { return true }}, nil
 	}
 	bad := func(format string, args ...any) error {
 		return usage(fmt.Sprintf("%q: ", text)+fmt.Sprintf(format, args...), "a filter such as 'training.learning_rate<1e-4 and loss<2.0'")
 	}
 	if len(text) > maxWhere {
-		return nil, usage(fmt.Sprintf("a filter has %d characters, more than %d", len(text), maxWhere), "a shorter one")
+		return filter{}, usage(fmt.Sprintf("a filter has %d characters, more than %d", len(text), maxWhere), "a shorter one")
 	}
 	var tokens []string
 	for rest := text; strings.TrimSpace(rest) != ""; {
 		m := whereToken.FindStringSubmatch(rest)
 		if m == nil {
-			return nil, bad("cannot read %q", strings.TrimSpace(rest))
+			return filter{}, bad("cannot read %q", strings.TrimSpace(rest))
 		}
 		tokens = append(tokens, m[1])
 		rest = rest[len(m[0]):]
@@ -56,12 +62,12 @@ func parseWhere(text string) (func(facts) bool, error) {
 		err = fmt.Errorf("%q is not expected", p.tokens[0])
 	}
 	if err != nil {
-		return nil, bad("%v", err)
+		return filter{}, bad("%v", err)
 	}
-	return f, nil
+	return filter{f, p.names}, nil
 }
 
-type whereParser struct{ tokens []string }
+type whereParser struct{ tokens, names []string }
 
 func (p *whereParser) accept(words ...string) bool {
 	for _, w := range words {
@@ -117,7 +123,13 @@ func (p *whereParser) comparison() (func(facts) bool, error) {
 		return nil, fmt.Errorf("a comparison is not complete")
 	}
 	name, op, value := p.tokens[0], p.tokens[1], strings.Trim(p.tokens[2], `"'`)
-	p.tokens = p.tokens[3:]
+	if strings.ContainsAny(name[:1], `()<>=!~"'`) {
+		return nil, fmt.Errorf("%q is not a name", name)
+	}
+	if strings.ContainsAny(p.tokens[2][:1], "()<>=!~") {
+		return nil, fmt.Errorf("%q is not a value", p.tokens[2])
+	}
+	p.tokens, p.names = p.tokens[3:], append(p.names, name)
 	if op == "~" {
 		re, err := regexp.Compile(value)
 		if err != nil {

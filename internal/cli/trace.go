@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,8 +28,8 @@ https://ui.perfetto.dev, which reads it in the browser, or see the report here.
 The report and convert also read traces of PyTorch's profiler, one file for each rank or a directory
 of them.`,
 		Example: `  trireme train --trace steps=10-12
-  trireme trace report runs/go-stdlib-1/trace
-  trireme trace request runs/go-stdlib-1 --steps 3`,
+  trireme trace report runs/go-source-1/trace
+  trireme trace request runs/go-source-1 --steps 3`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
@@ -36,8 +37,14 @@ of them.`,
 	return c
 }
 
-// readTrace reads files as one trace.
+// readTrace reads files as one trace. For the directory of a run it reads that of its traces.
 func readTrace(paths []string) (*tracefile.Trace, error) {
+	paths = slices.Clone(paths)
+	for i, p := range paths {
+		if traces := filepath.Join(p, tracing.Dir); exists(filepath.Join(p, rundir.Identity)) && exists(traces) {
+			paths[i] = traces
+		}
+	}
 	t, err := tracefile.Read(paths...)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}
@@ -55,8 +62,8 @@ by operation and group, waiting for other ranks, data, checkpoints, idle time, a
 units; with the time that a step would take without each.
 
 FILE is a trace of Trireme (Perfetto or JSON) or of PyTorch's profiler (JSON), also compressed by gzip,
-or a directory. Several files are parts of one job, one for each rank or for a window of steps.`,
-		Example: `  trireme trace report runs/go-stdlib-1/trace/steps-10-12.perfetto-trace
+or a directory of them, or a run's. Several files are parts of one job, one for each rank or for a window of steps.`,
+		Example: `  trireme trace report runs/go-source-1/trace/steps-10-12.perfetto-trace
   trireme trace report profiles/rank0.json.gz profiles/rank1.json.gz --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -88,7 +95,7 @@ func newTraceConvert() *cobra.Command {
 		Long: `Merge traces into OUTPUT: in Perfetto's format if its name ends in .perfetto-trace or .pftrace, in
 Chrome's JSON if it ends in .json. OUTPUT is replaced. Of traces of PyTorch's profiler it has what the
 report reads: steps, kernels or operators, and collectives, with arrows from the last rank.`,
-		Example: `  trireme trace convert runs/go-stdlib-1/trace trace.json
+		Example: `  trireme trace convert runs/go-source-1/trace trace.json
   trireme trace convert profiles profiles.perfetto-trace`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -96,6 +103,13 @@ report reads: steps, kernels or operators, and collectives, with arrows from the
 				return usage("convert needs a trace and an output", c.CommandPath()+" DIR trace.json")
 			}
 			output := args[len(args)-1]
+			for _, in := range args[:len(args)-1] {
+				a, err := os.Stat(in)
+				b, missing := os.Stat(output)
+				if err == nil && missing == nil && os.SameFile(a, b) {
+					return usage(output+" is a trace to convert: it would be replaced", c.CommandPath()+" "+in+" converted.json")
+				}
+			}
 			t, err := readTrace(args[:len(args)-1])
 			if err != nil {
 				return err
@@ -121,7 +135,7 @@ func newTraceRequest() *cobra.Command {
 		Short: "ask the job that runs in a directory for a trace of its next steps",
 		Long: `Ask a job for a trace of its next steps, by the file ` + tracing.Request + ` in the directory of its run, which rank 0
 looks for each second. The trace is written below DIR/trace after the steps.`,
-		Example: "  trireme trace request runs/go-stdlib-1 --steps 5",
+		Example: "  trireme trace request runs/go-source-1 --steps 5",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -135,6 +149,10 @@ looks for each second. The trace is written below DIR/trace after the steps.`,
 				return usage(fmt.Sprintf("%s is not the directory of a run: it has no %s", args[0], rundir.Identity), c.CommandPath()+" runs/NAME-1")
 			}
 			if err := durable.WriteFile(filepath.Join(args[0], tracing.Request), []byte(text+"\n")); err != nil {
+				return err
+			}
+			if _, held := rundir.Holder(args[0]); !held {
+				_, err := fmt.Fprintf(c.ErrOrStderr(), "no job runs in %s now; its next start writes a trace of %s\n", args[0], number(int64(steps), "step"))
 				return err
 			}
 			_, err := fmt.Fprintf(c.ErrOrStderr(), "asked for a trace of %s; the job writes it below %s\n", number(int64(steps), "step"), filepath.Join(args[0], tracing.Dir))

@@ -60,6 +60,9 @@ func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 // withWorlds runs f for each rank of this process (process.run), once all ranks have this configuration. The
 // first rank has j, each other rank a copy.
 func (j *job) withWorlds(f func(j *job, w *world) error) error {
+	if err := j.cfg.Device.Instructions.Use(); err != nil { // before the peak is measured
+		return &Exit{CodeUsage, err}
+	}
 	jobs := []*job{j}
 	for range j.process.conns[1:] {
 		own := *j

@@ -53,8 +53,8 @@ func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) er
 	if j.cfg.Export.Weights == train.ExportBoth {
 		average = "   average: " + filepath.Join(j.cfg.OutputDir, rundir.EMAModel)
 	}
-	fmt.Fprintf(w, "model: %s%s   records: %s\n", final, average, records)
-	_, err = fmt.Fprintf(w, "try: %s\n", j.tryModel(final))
+	fmt.Fprintln(w, monitor.EscapeControl(fmt.Sprintf("model: %s%s   records: %s", final, average, records)))
+	_, err = fmt.Fprintln(w, monitor.EscapeControl("try: "+j.tryModel(final)))
 	return err
 }
 

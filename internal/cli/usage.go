@@ -104,7 +104,7 @@ func didYouMean(flag string) string {
 
 var flagTypes = map[string]string{
 	"int": "an integer", "int64": "an integer", "uint": "an integer, zero or more", "uint64": "an integer, zero or more",
-	"float64": "a number", "ranks": "an integer or auto", "bool": "true or false", "duration": "a duration, such as 90s or 1h30m",
+	"float64": "a number", "intSlice": "a list of integers, such as 1,2", "ranks": "an integer or auto", "bool": "true or false", "duration": "a duration, such as 90s or 1h30m",
 }
 
 func flagNames(cmd *cobra.Command) []string {

@@ -240,7 +240,7 @@ func TestWatchOnATerminal(t *testing.T) {
 			watch() // the terminal is closed
 			pid := s.watcher()
 			s.master.Close()
-			for range 500 {
+			for range 2000 {
 				// The shell is gone, so another process may reap it late.
 				state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 				if err != nil || strings.Contains(string(state), ") Z ") {
@@ -248,7 +248,8 @@ func TestWatchOnATerminal(t *testing.T) {
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
-			t.Error("the watch outlives its terminal")
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			t.Errorf("the watch outlives its terminal by 20 s:\n%s", status)
 		})
 	}
 }
@@ -262,6 +263,8 @@ func TestDetachedRun(t *testing.T) {
 	dir := t.TempDir()
 	finishedRun(t, exe, dir)
 	s := openShell(t, dir, "sh", "-i")
+	s.typed("ulimit -t 60\r") // seconds of processor time of a process: the run ends even if this test is killed
+	s.wait("ready> ")
 	s.typed("trireme train --config run.yaml --output_dir bg --max_steps 1000000 --nproc 2 --detach\r")
 	s.wait("watch: trireme watch bg")
 	s.wait("kill ")

@@ -15,6 +15,11 @@ var (
 	AVX512 = cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL) && AVX2FMA
 	// AVX2FMA is AVX2, FMA3 and F16C.
 	AVX2FMA = cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C)
+	// AVX512BF16 is AVX512 with products of pairs of bfloat16.
+	AVX512BF16 = AVX512 && cpuid.CPU.Supports(cpuid.AVX512BF16)
+	// FastBF16 is AVX512BF16 with twice the multiply-adds of float32: AMD's, since Zen 4. Those of Intel's
+	// processors with tiles do half of float32's.
+	FastBF16 = AVX512BF16 && cpuid.CPU.VendorID == cpuid.AMD
 	// AMX is AVX512 and bfloat16 tiles, with permission from the operating system.
 	AMX = AVX512 && cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXBF16) && requestTiles()
 	// VAES is AVX512, with AES and carry-less multiplication of four blocks at once.

@@ -52,7 +52,7 @@ func (r AttentionRows) narrow(i int, src []float32) {
 //
 // Blocks and chunks start at multiples of their size, and sums over keys, queries and heads run in
 // ascending order, so the result depends neither on threads nor on the position in the batch. Levels
-// of internal/impl agree up to rounding; BF16 operands in tiles round differently
+// of internal/impl agree up to rounding; BF16 operands in tiles and pairs round differently
 // (attention_tiles.go).
 type Attention struct {
 	T, E, Group int
@@ -151,8 +151,8 @@ func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q
 	}
 }
 
-// tiled reports whether products use tiles.
-func (a *Attention) tiled() bool { return a.BF16 && impl.Tiles() }
+// tiled reports whether products use tiles, or pairs in the same layout.
+func (a *Attention) tiled() bool { return a.BF16 && (impl.Tiles() || impl.Pairs()) }
 
 // AttentionBlock is the number of queries computed together.
 const AttentionBlock = attnQueries

@@ -7,8 +7,8 @@
 // position nor on its neighbors.
 //
 // Gemm multiplies two matrices: it blocks them (gemm.go), packs the operands that are slower to
-// read unpacked (gemm_pack.go), prefetches the next block (gemm_prefetch.go) and runs register tiles
-// over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s).
+// read unpacked (gemm_pack.go, and gemm_pairs.go for bfloat16 by VDPBF16PS), prefetches the next block
+// (gemm_prefetch.go) and runs register tiles over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s).
 package kernel
 
 //go:generate go -C _asm run ./gemm -dir ..

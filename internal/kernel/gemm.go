@@ -63,8 +63,10 @@ func (m Matrix) check(name string, rows, cols int) {
 // Gemm computes c [m n] = a [m k] * b [k n], plus c if accumulate.
 //
 // Each element is one chain of float32 fused multiply-adds over ascending k, starting at 0; with
-// accumulate, the old element is added once at the end. All versions give these bits, except for
-// products of two bfloat16 matrices by tiles (gemmTiles). A 16-bit c is rounded once, at the end.
+// accumulate, the old element is added once at the end. All versions give these bits, except that
+// products of two bfloat16 matrices have zeros instead of subnormal operands and sums of the chain by
+// pairs (gemm_pairs.go), and sum in another order by tiles (gemmTiles). A 16-bit c is rounded once, at
+// the end.
 // c must not be transposed or overlap a or b. scratch has at least GemmScratch(m, n, k) floats of
 // any content.
 //
@@ -86,11 +88,15 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 		gemmTiles(c, a, b, m, n, k, accumulate, scratch)
 		return
 	}
-	g := gemm{gemmShape: shapeOf(impl.Current(), m, n, k), c: c, a: a, b: b, k: k, accumulate: accumulate}
-	g.apart = c.H != nil || accumulate && k > g.kc
+	g := gemm{c: c, a: a, b: b, k: k, depth: k, accumulate: accumulate}
+	if g.pairs = a.bfloat16() && b.bfloat16() && impl.Pairs(); g.pairs {
+		g.k = (k + 1) / 2
+	}
+	g.gemmShape = shapeOf(impl.Current(), m, n, g.k)
+	g.apart = c.H != nil || accumulate && g.k > g.kc
 	g.splitScratch(scratch, m)
 	rows := m
-	if g.apart && k > g.kc {
+	if g.apart && g.k > g.kc {
 		rows = sumRows
 	}
 	for i := 0; i < m; i += rows {
@@ -156,7 +162,9 @@ const (
 type gemm struct {
 	gemmShape
 	c, a, b    Matrix
-	k          int
+	k          int  // floats or pairs of a sum
+	depth      int  // elements of a sum
+	pairs      bool // elements of packed a and b are pairs (gemm_pairs.go)
 	accumulate bool
 	apart      bool // partial sums are in sums, not in c
 	plain      bool // full panels of the current block of b are not packed
@@ -258,6 +266,9 @@ func (g *gemm) panelsB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 // panelsA returns the memory from which tiles read rows [i, i+rows) of columns [k0, k0+kb) of a. Element
 // (r, kk) is at r*si+kk*sk from the start of its panel of mr rows; panels are panel elements apart.
 func (g *gemm) panelsA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
+	if g.pairs {
+		return g.pairsA(i, rows, k0, kb)
+	}
 	src := g.a.From(i, k0)
 	switch {
 	case g.a.Trans || g.packA:
@@ -277,7 +288,7 @@ func (g *gemm) panelsA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 // of sums.
 func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, panel, top, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k
-	t := gemmTile{k: kb, si: si, sk: sk}
+	t := gemmTile{k: kb, si: si, sk: sk, pairs: g.pairs}
 	for j := j0; j < j1; j += g.nr {
 		t.cols = min(g.nr, j1-j)
 		t.b, t.sb = b[(j-j0)/g.nr*panel:], sb

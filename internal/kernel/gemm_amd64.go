@@ -24,6 +24,14 @@ func (g *gemm) run(t *gemmTile, rows int) int {
 	return tileGeneric(t, rows)
 }
 
+// tilesAVX512 and tilesBF16 have 14, 8, 4, 2 and 1 rows.
+var (
+	tilesAVX512 = [...]tileFunc{tileAVX512x14, tileAVX512x8, tileAVX512x4, tileAVX512x2, tileAVX512x1}
+	tilesBF16   = [...]tileFunc{tileBF16x14, tileBF16x8, tileBF16x4, tileBF16x2, tileBF16x1}
+)
+
+type tileFunc func(k int, a *float32, si, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
 func tileAVX512(t *gemmTile, rows int) int {
 	var in *float32
 	if t.in != nil {
@@ -33,24 +41,23 @@ func tileAVX512(t *gemmTile, rows int) int {
 	if t.add {
 		add = 1
 	}
-	mask := uint64(1)<<t.cols - 1
-	a, b, out := &t.a[0], &t.b[0], &t.out[0]
+	which := 4
 	switch {
 	case rows >= 14:
-		tileAVX512x14(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
-		return 14
+		which, rows = 0, 14
 	case rows >= 8:
-		tileAVX512x8(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
-		return 8
+		which, rows = 1, 8
 	case rows >= 4:
-		tileAVX512x4(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
-		return 4
+		which, rows = 2, 4
 	case rows >= 2:
-		tileAVX512x2(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
-		return 2
+		which, rows = 3, 2
 	}
-	tileAVX512x1(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
-	return 1
+	f := tilesAVX512[which]
+	if t.pairs {
+		f = tilesBF16[which]
+	}
+	f(t.k, &t.a[0], t.si, t.sk, &t.b[0], t.sb, in, t.ldin, &t.out[0], t.ldout, uint64(1)<<t.cols-1, add, &t.pf[0], t.pfstep)
+	return rows
 }
 
 // tileRowsAVX2 returns the number of rows that tileAVX2 computes at once.
@@ -133,6 +140,35 @@ func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
 	}
 }
 
+// pairRows packs pairs of rows of src, not transposed, of up to 32 columns.
+func pairRows(dst []float32, ldd int, src Matrix, pairs, cols int) {
+	if pairs == 0 {
+		return
+	}
+	_, _ = dst[(pairs-1)*ldd+cols-1], src.H[(2*pairs-1)*src.LD+cols-1]
+	f := pairRowsAVX512x32
+	if cols <= 16 {
+		f = pairRowsAVX512x16
+	}
+	f(&dst[0], ldd, &src.H[0], src.LD, pairs, uint64(1)<<cols-1)
+}
+
+// transposePairs packs the first pairs of 16 columns of src, transposed, and returns how many.
+func transposePairs(dst []float32, ldd int, src Matrix, pairs int) int {
+	if pairs &^= 3; pairs > 0 {
+		_, _ = dst[(pairs-1)*ldd+15], src.H[15*src.LD+2*pairs-1]
+		transposePairsAVX512(&dst[0], ldd, &src.H[0], src.LD, pairs)
+	}
+	return pairs
+}
+
+// swapPairs packs a row of pairs.
+func swapPairs(dst []float32, src []uint16) {
+	if n := len(src) / 2; n > 0 {
+		swapPairsAVX512(&dst[:n][0], &src[0], n)
+	}
+}
+
 func fmaPeak(n int) float64 {
 	switch impl.Current() {
 	case impl.AVX512:
@@ -143,4 +179,9 @@ func fmaPeak(n int) float64 {
 		return float64(n/12+1) * 12 * 8 * 2
 	}
 	return 0
+}
+
+func pairPeak(n int) float64 {
+	peakBF16(n/24 + 1)
+	return float64(n/24+1) * 24 * 16 * 4
 }

@@ -1374,6 +1374,1378 @@ plain:
 	VZEROUPPER
 	RET
 
+// func tileBF16x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileBF16x14(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+48(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+56(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (CX)(CX*4), BX
+	LEAQ       (AX)(DX*2), SI
+	ADDQ       CX, SI
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	VMOVUPS.Z  (AX)(CX*2), K1, Z4
+	VMOVUPS.Z  64(AX)(CX*2), K2, Z5
+	VMOVUPS.Z  (AX)(DX*1), K1, Z6
+	VMOVUPS.Z  64(AX)(DX*1), K2, Z7
+	VMOVUPS.Z  (AX)(CX*4), K1, Z8
+	VMOVUPS.Z  64(AX)(CX*4), K2, Z9
+	VMOVUPS.Z  (AX)(BX*1), K1, Z10
+	VMOVUPS.Z  64(AX)(BX*1), K2, Z11
+	VMOVUPS.Z  (AX)(DX*2), K1, Z12
+	VMOVUPS.Z  64(AX)(DX*2), K2, Z13
+	VMOVUPS.Z  (SI), K1, Z14
+	VMOVUPS.Z  64(SI), K2, Z15
+	VMOVUPS.Z  (SI)(CX*1), K1, Z16
+	VMOVUPS.Z  64(SI)(CX*1), K2, Z17
+	VMOVUPS.Z  (SI)(CX*2), K1, Z18
+	VMOVUPS.Z  64(SI)(CX*2), K2, Z19
+	VMOVUPS.Z  (SI)(DX*1), K1, Z20
+	VMOVUPS.Z  64(SI)(DX*1), K2, Z21
+	VMOVUPS.Z  (SI)(CX*4), K1, Z22
+	VMOVUPS.Z  64(SI)(CX*4), K2, Z23
+	VMOVUPS.Z  (SI)(BX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(BX*1), K2, Z25
+	VMOVUPS.Z  (SI)(DX*2), K1, Z26
+	VMOVUPS.Z  64(SI)(DX*2), K2, Z27
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	PREFETCHT0 128(AX)(CX*4)
+	PREFETCHT0 192(AX)(CX*4)
+	PREFETCHT0 128(AX)(BX*1)
+	PREFETCHT0 192(AX)(BX*1)
+	PREFETCHT0 128(AX)(DX*2)
+	PREFETCHT0 192(AX)(DX*2)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 192(SI)
+	PREFETCHT0 128(SI)(CX*1)
+	PREFETCHT0 192(SI)(CX*1)
+	PREFETCHT0 128(SI)(CX*2)
+	PREFETCHT0 192(SI)(CX*2)
+	PREFETCHT0 128(SI)(DX*1)
+	PREFETCHT0 192(SI)(DX*1)
+	PREFETCHT0 128(SI)(CX*4)
+	PREFETCHT0 192(SI)(CX*4)
+	PREFETCHT0 128(SI)(BX*1)
+	PREFETCHT0 192(SI)(BX*1)
+	PREFETCHT0 128(SI)(DX*2)
+	PREFETCHT0 192(SI)(DX*2)
+	JMP        begin
+
+zero:
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (CX)(CX*4), BX
+	LEAQ       (AX)(DX*2), SI
+	ADDQ       CX, SI
+	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(CX*2)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(DX*1)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(CX*4)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 64(AX)(CX*4)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(BX*1)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 64(AX)(BX*1)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (AX)(DX*2)
+	VPXORD     Z12, Z12, Z12
+	PREFETCHT0 64(AX)(DX*2)
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (SI)
+	VPXORD     Z14, Z14, Z14
+	PREFETCHT0 64(SI)
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (SI)(CX*1)
+	VPXORD     Z16, Z16, Z16
+	PREFETCHT0 64(SI)(CX*1)
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (SI)(CX*2)
+	VPXORD     Z18, Z18, Z18
+	PREFETCHT0 64(SI)(CX*2)
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 (SI)(DX*1)
+	VPXORD     Z20, Z20, Z20
+	PREFETCHT0 64(SI)(DX*1)
+	VPXORD     Z21, Z21, Z21
+	PREFETCHT0 (SI)(CX*4)
+	VPXORD     Z22, Z22, Z22
+	PREFETCHT0 64(SI)(CX*4)
+	VPXORD     Z23, Z23, Z23
+	PREFETCHT0 (SI)(BX*1)
+	VPXORD     Z24, Z24, Z24
+	PREFETCHT0 64(SI)(BX*1)
+	VPXORD     Z25, Z25, Z25
+	PREFETCHT0 (SI)(DX*2)
+	VPXORD     Z26, Z26, Z26
+	PREFETCHT0 64(SI)(DX*2)
+	VPXORD     Z27, Z27, Z27
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	LEAQ (CX)(CX*2), SI
+	LEAQ (CX)(CX*4), DI
+	LEAQ (AX)(SI*2), R8
+	ADDQ CX, R8
+	MOVQ k+0(FP), R9
+	MOVQ pf+96(FP), R10
+	MOVQ pfstep+104(FP), R11
+	SHLQ $0x02, R11
+	MOVQ sb+40(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R12)(R12*2), R13
+	MOVQ R12, R14
+	SHLQ $0x04, R14
+	ADDQ BX, R14
+	SUBQ $0x04, R9
+	JL   tail
+
+loop:
+	VMOVUPS      (BX), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*2), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm4, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm5, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm6, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm7, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*4), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm8, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm9, zmm29, zmm30
+	VBROADCASTSS (AX)(DI*1), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm10, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm11, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*2), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm12, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm13, zmm29, zmm30
+	VBROADCASTSS (R8), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm14, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm15, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm16, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm17, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm18, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm19, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm20, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm21, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*4), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm22, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm23, zmm29, zmm30
+	VBROADCASTSS (R8)(DI*1), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm24, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm25, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*2), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm26, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm27, zmm29, zmm30
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	VMOVUPS      (BX)(R12*1), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*1), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*2), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm4, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm5, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm6, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm7, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*4), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm8, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm9, zmm29, zmm30
+	VBROADCASTSS (AX)(DI*1), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm10, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm11, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*2), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm12, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm13, zmm29, zmm30
+	VBROADCASTSS (R8), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm14, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm15, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm16, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm17, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm18, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm19, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm20, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm21, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*4), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm22, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm23, zmm29, zmm30
+	VBROADCASTSS (R8)(DI*1), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm24, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm25, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*2), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm26, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm27, zmm29, zmm30
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	VMOVUPS      (BX)(R12*2), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*2), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*2), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm4, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm5, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm6, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm7, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*4), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm8, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm9, zmm29, zmm30
+	VBROADCASTSS (AX)(DI*1), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm10, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm11, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*2), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm12, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm13, zmm29, zmm30
+	VBROADCASTSS (R8), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm14, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm15, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm16, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm17, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm18, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm19, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm20, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm21, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*4), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm22, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm23, zmm29, zmm30
+	VBROADCASTSS (R8)(DI*1), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm24, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm25, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*2), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm26, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm27, zmm29, zmm30
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	VMOVUPS      (BX)(R13*1), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R13*1), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*2), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm4, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm5, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm6, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm7, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*4), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm8, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm9, zmm29, zmm30
+	VBROADCASTSS (AX)(DI*1), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm10, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm11, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*2), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm12, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm13, zmm29, zmm30
+	VBROADCASTSS (R8), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm14, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm15, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm16, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm17, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm18, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm19, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm20, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm21, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*4), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm22, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm23, zmm29, zmm30
+	VBROADCASTSS (R8)(DI*1), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm24, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm25, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*2), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm26, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm27, zmm29, zmm30
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
+	LEAQ         (BX)(R12*4), BX
+	SUBQ         $0x04, R9
+	JGE          loop
+
+tail:
+	ADDQ $0x04, R9
+	JZ   store
+
+one:
+	VMOVUPS      (BX), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*2), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm4, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm5, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*1), Z30
+	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm6, zmm28, zmm30
+	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm7, zmm29, zmm30
+	VBROADCASTSS (AX)(CX*4), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm8, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm9, zmm29, zmm30
+	VBROADCASTSS (AX)(DI*1), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm10, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm11, zmm29, zmm30
+	VBROADCASTSS (AX)(SI*2), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm12, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm13, zmm29, zmm30
+	VBROADCASTSS (R8), Z30
+	BYTE $0x62; BYTE $0x12; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm14, zmm28, zmm30
+	BYTE $0x62; BYTE $0x12; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm15, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm16, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm17, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm18, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm19, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*1), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xe6 // vdpbf16ps zmm20, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xee // vdpbf16ps zmm21, zmm29, zmm30
+	VBROADCASTSS (R8)(CX*4), Z30
+	BYTE $0x62; BYTE $0x82; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xf6 // vdpbf16ps zmm22, zmm28, zmm30
+	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfe // vdpbf16ps zmm23, zmm29, zmm30
+	VBROADCASTSS (R8)(DI*1), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm24, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm25, zmm29, zmm30
+	VBROADCASTSS (R8)(SI*2), Z30
+	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm26, zmm28, zmm30
+	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm27, zmm29, zmm30
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	ADDQ         R12, BX
+	DECQ         R9
+	JNZ          one
+
+store:
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (CX)(CX*4), BX
+	LEAQ      (AX)(DX*2), SI
+	ADDQ      CX, SI
+	MOVQ      add+88(FP), DI
+	TESTQ     DI, DI
+	JZ        plain
+	VMOVUPS.Z (AX), K1, Z28
+	VADDPS    Z28, Z0, Z0
+	VMOVUPS.Z 64(AX), K2, Z28
+	VADDPS    Z28, Z1, Z1
+	VMOVUPS.Z (AX)(CX*1), K1, Z28
+	VADDPS    Z28, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K2, Z28
+	VADDPS    Z28, Z3, Z3
+	VMOVUPS.Z (AX)(CX*2), K1, Z28
+	VADDPS    Z28, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K2, Z28
+	VADDPS    Z28, Z5, Z5
+	VMOVUPS.Z (AX)(DX*1), K1, Z28
+	VADDPS    Z28, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K2, Z28
+	VADDPS    Z28, Z7, Z7
+	VMOVUPS.Z (AX)(CX*4), K1, Z28
+	VADDPS    Z28, Z8, Z8
+	VMOVUPS.Z 64(AX)(CX*4), K2, Z28
+	VADDPS    Z28, Z9, Z9
+	VMOVUPS.Z (AX)(BX*1), K1, Z28
+	VADDPS    Z28, Z10, Z10
+	VMOVUPS.Z 64(AX)(BX*1), K2, Z28
+	VADDPS    Z28, Z11, Z11
+	VMOVUPS.Z (AX)(DX*2), K1, Z28
+	VADDPS    Z28, Z12, Z12
+	VMOVUPS.Z 64(AX)(DX*2), K2, Z28
+	VADDPS    Z28, Z13, Z13
+	VMOVUPS.Z (SI), K1, Z28
+	VADDPS    Z28, Z14, Z14
+	VMOVUPS.Z 64(SI), K2, Z28
+	VADDPS    Z28, Z15, Z15
+	VMOVUPS.Z (SI)(CX*1), K1, Z28
+	VADDPS    Z28, Z16, Z16
+	VMOVUPS.Z 64(SI)(CX*1), K2, Z28
+	VADDPS    Z28, Z17, Z17
+	VMOVUPS.Z (SI)(CX*2), K1, Z28
+	VADDPS    Z28, Z18, Z18
+	VMOVUPS.Z 64(SI)(CX*2), K2, Z28
+	VADDPS    Z28, Z19, Z19
+	VMOVUPS.Z (SI)(DX*1), K1, Z28
+	VADDPS    Z28, Z20, Z20
+	VMOVUPS.Z 64(SI)(DX*1), K2, Z28
+	VADDPS    Z28, Z21, Z21
+	VMOVUPS.Z (SI)(CX*4), K1, Z28
+	VADDPS    Z28, Z22, Z22
+	VMOVUPS.Z 64(SI)(CX*4), K2, Z28
+	VADDPS    Z28, Z23, Z23
+	VMOVUPS.Z (SI)(BX*1), K1, Z28
+	VADDPS    Z28, Z24, Z24
+	VMOVUPS.Z 64(SI)(BX*1), K2, Z28
+	VADDPS    Z28, Z25, Z25
+	VMOVUPS.Z (SI)(DX*2), K1, Z28
+	VADDPS    Z28, Z26, Z26
+	VMOVUPS.Z 64(SI)(DX*2), K2, Z28
+	VADDPS    Z28, Z27, Z27
+
+plain:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z3, K2, 64(AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	VMOVUPS Z5, K2, 64(AX)(CX*2)
+	VMOVUPS Z6, K1, (AX)(DX*1)
+	VMOVUPS Z7, K2, 64(AX)(DX*1)
+	VMOVUPS Z8, K1, (AX)(CX*4)
+	VMOVUPS Z9, K2, 64(AX)(CX*4)
+	VMOVUPS Z10, K1, (AX)(BX*1)
+	VMOVUPS Z11, K2, 64(AX)(BX*1)
+	VMOVUPS Z12, K1, (AX)(DX*2)
+	VMOVUPS Z13, K2, 64(AX)(DX*2)
+	VMOVUPS Z14, K1, (SI)
+	VMOVUPS Z15, K2, 64(SI)
+	VMOVUPS Z16, K1, (SI)(CX*1)
+	VMOVUPS Z17, K2, 64(SI)(CX*1)
+	VMOVUPS Z18, K1, (SI)(CX*2)
+	VMOVUPS Z19, K2, 64(SI)(CX*2)
+	VMOVUPS Z20, K1, (SI)(DX*1)
+	VMOVUPS Z21, K2, 64(SI)(DX*1)
+	VMOVUPS Z22, K1, (SI)(CX*4)
+	VMOVUPS Z23, K2, 64(SI)(CX*4)
+	VMOVUPS Z24, K1, (SI)(BX*1)
+	VMOVUPS Z25, K2, 64(SI)(BX*1)
+	VMOVUPS Z26, K1, (SI)(DX*2)
+	VMOVUPS Z27, K2, 64(SI)(DX*2)
+	VZEROUPPER
+	RET
+
+// func tileBF16x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileBF16x8(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+48(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+56(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (CX)(CX*4), BX
+	LEAQ       (AX)(DX*2), SI
+	ADDQ       CX, SI
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	VMOVUPS.Z  (AX)(CX*2), K1, Z4
+	VMOVUPS.Z  64(AX)(CX*2), K2, Z5
+	VMOVUPS.Z  (AX)(DX*1), K1, Z6
+	VMOVUPS.Z  64(AX)(DX*1), K2, Z7
+	VMOVUPS.Z  (AX)(CX*4), K1, Z8
+	VMOVUPS.Z  64(AX)(CX*4), K2, Z9
+	VMOVUPS.Z  (AX)(BX*1), K1, Z10
+	VMOVUPS.Z  64(AX)(BX*1), K2, Z11
+	VMOVUPS.Z  (AX)(DX*2), K1, Z12
+	VMOVUPS.Z  64(AX)(DX*2), K2, Z13
+	VMOVUPS.Z  (SI), K1, Z14
+	VMOVUPS.Z  64(SI), K2, Z15
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	PREFETCHT0 128(AX)(CX*4)
+	PREFETCHT0 192(AX)(CX*4)
+	PREFETCHT0 128(AX)(BX*1)
+	PREFETCHT0 192(AX)(BX*1)
+	PREFETCHT0 128(AX)(DX*2)
+	PREFETCHT0 192(AX)(DX*2)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 192(SI)
+	JMP        begin
+
+zero:
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (CX)(CX*4), BX
+	LEAQ       (AX)(DX*2), SI
+	ADDQ       CX, SI
+	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(CX*2)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(DX*1)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(CX*4)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 64(AX)(CX*4)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(BX*1)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 64(AX)(BX*1)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (AX)(DX*2)
+	VPXORD     Z12, Z12, Z12
+	PREFETCHT0 64(AX)(DX*2)
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (SI)
+	VPXORD     Z14, Z14, Z14
+	PREFETCHT0 64(SI)
+	VPXORD     Z15, Z15, Z15
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	LEAQ (CX)(CX*2), SI
+	LEAQ (CX)(CX*4), DI
+	LEAQ (AX)(SI*2), R8
+	ADDQ CX, R8
+	MOVQ k+0(FP), R9
+	MOVQ pf+96(FP), R10
+	MOVQ pfstep+104(FP), R11
+	SHLQ $0x02, R11
+	MOVQ sb+40(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R12)(R12*2), R13
+	MOVQ R12, R14
+	SHLQ $0x04, R14
+	ADDQ BX, R14
+	SUBQ $0x04, R9
+	JL   tail
+
+loop:
+	VMOVUPS      (BX), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*2), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*4), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VBROADCASTSS (AX)(DI*1), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*2), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VBROADCASTSS (R8), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	VMOVUPS      (BX)(R12*1), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*1), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*2), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*4), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VBROADCASTSS (AX)(DI*1), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*2), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VBROADCASTSS (R8), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	VMOVUPS      (BX)(R12*2), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*2), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*2), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*4), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VBROADCASTSS (AX)(DI*1), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*2), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VBROADCASTSS (R8), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	VMOVUPS      (BX)(R13*1), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R13*1), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*2), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*4), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VBROADCASTSS (AX)(DI*1), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*2), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VBROADCASTSS (R8), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
+	LEAQ         (BX)(R12*4), BX
+	SUBQ         $0x04, R9
+	JGE          loop
+
+tail:
+	ADDQ $0x04, R9
+	JZ   store
+
+one:
+	VMOVUPS      (BX), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
+	VBROADCASTSS (AX), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*2), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*1), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VBROADCASTSS (AX)(CX*4), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VBROADCASTSS (AX)(DI*1), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VBROADCASTSS (AX)(SI*2), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VBROADCASTSS (R8), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	ADDQ         DX, AX
+	ADDQ         DX, R8
+	ADDQ         R12, BX
+	DECQ         R9
+	JNZ          one
+
+store:
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (CX)(CX*4), BX
+	LEAQ      (AX)(DX*2), SI
+	ADDQ      CX, SI
+	MOVQ      add+88(FP), DI
+	TESTQ     DI, DI
+	JZ        plain
+	VMOVUPS.Z (AX), K1, Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(AX), K2, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS.Z (AX)(CX*1), K1, Z16
+	VADDPS    Z16, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K2, Z16
+	VADDPS    Z16, Z3, Z3
+	VMOVUPS.Z (AX)(CX*2), K1, Z16
+	VADDPS    Z16, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K2, Z16
+	VADDPS    Z16, Z5, Z5
+	VMOVUPS.Z (AX)(DX*1), K1, Z16
+	VADDPS    Z16, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K2, Z16
+	VADDPS    Z16, Z7, Z7
+	VMOVUPS.Z (AX)(CX*4), K1, Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(AX)(CX*4), K2, Z16
+	VADDPS    Z16, Z9, Z9
+	VMOVUPS.Z (AX)(BX*1), K1, Z16
+	VADDPS    Z16, Z10, Z10
+	VMOVUPS.Z 64(AX)(BX*1), K2, Z16
+	VADDPS    Z16, Z11, Z11
+	VMOVUPS.Z (AX)(DX*2), K1, Z16
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(AX)(DX*2), K2, Z16
+	VADDPS    Z16, Z13, Z13
+	VMOVUPS.Z (SI), K1, Z16
+	VADDPS    Z16, Z14, Z14
+	VMOVUPS.Z 64(SI), K2, Z16
+	VADDPS    Z16, Z15, Z15
+
+plain:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z3, K2, 64(AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	VMOVUPS Z5, K2, 64(AX)(CX*2)
+	VMOVUPS Z6, K1, (AX)(DX*1)
+	VMOVUPS Z7, K2, 64(AX)(DX*1)
+	VMOVUPS Z8, K1, (AX)(CX*4)
+	VMOVUPS Z9, K2, 64(AX)(CX*4)
+	VMOVUPS Z10, K1, (AX)(BX*1)
+	VMOVUPS Z11, K2, 64(AX)(BX*1)
+	VMOVUPS Z12, K1, (AX)(DX*2)
+	VMOVUPS Z13, K2, 64(AX)(DX*2)
+	VMOVUPS Z14, K1, (SI)
+	VMOVUPS Z15, K2, 64(SI)
+	VZEROUPPER
+	RET
+
+// func tileBF16x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileBF16x4(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+48(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+56(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	VMOVUPS.Z  (AX)(CX*2), K1, Z4
+	VMOVUPS.Z  64(AX)(CX*2), K2, Z5
+	VMOVUPS.Z  (AX)(DX*1), K1, Z6
+	VMOVUPS.Z  64(AX)(DX*1), K2, Z7
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	JMP        begin
+
+zero:
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(CX*2)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(DX*1)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z7, Z7, Z7
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	LEAQ (CX)(CX*2), SI
+	MOVQ k+0(FP), DI
+	MOVQ pf+96(FP), R8
+	MOVQ pfstep+104(FP), R9
+	SHLQ $0x02, R9
+	MOVQ sb+40(FP), R10
+	SHLQ $0x02, R10
+	LEAQ (R10)(R10*2), R11
+	MOVQ R10, R12
+	SHLQ $0x04, R12
+	ADDQ BX, R12
+	SUBQ $0x04, DI
+	JL   tail
+
+loop:
+	VMOVUPS      (BX), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
+	VBROADCASTSS (AX), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*2), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm9, zmm10
+	VBROADCASTSS (AX)(SI*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm9, zmm10
+	ADDQ         DX, AX
+	VMOVUPS      (BX)(R10*1), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX)(R10*1), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
+	VBROADCASTSS (AX), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*2), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm9, zmm10
+	VBROADCASTSS (AX)(SI*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm9, zmm10
+	ADDQ         DX, AX
+	VMOVUPS      (BX)(R10*2), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX)(R10*2), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
+	VBROADCASTSS (AX), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*2), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm9, zmm10
+	VBROADCASTSS (AX)(SI*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm9, zmm10
+	ADDQ         DX, AX
+	VMOVUPS      (BX)(R11*1), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX)(R11*1), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
+	VBROADCASTSS (AX), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*2), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm9, zmm10
+	VBROADCASTSS (AX)(SI*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm9, zmm10
+	ADDQ         DX, AX
+	PREFETCHT1   (R8)
+	ADDQ         R9, R8
+	LEAQ         (BX)(R10*4), BX
+	SUBQ         $0x04, DI
+	JGE          loop
+
+tail:
+	ADDQ $0x04, DI
+	JZ   store
+
+one:
+	VMOVUPS      (BX), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
+	VBROADCASTSS (AX), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm9, zmm10
+	VBROADCASTSS (AX)(CX*2), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm9, zmm10
+	VBROADCASTSS (AX)(SI*1), Z10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm8, zmm10
+	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm9, zmm10
+	ADDQ         DX, AX
+	ADDQ         R10, BX
+	DECQ         DI
+	JNZ          one
+
+store:
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      add+88(FP), BX
+	TESTQ     BX, BX
+	JZ        plain
+	VMOVUPS.Z (AX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(AX), K2, Z8
+	VADDPS    Z8, Z1, Z1
+	VMOVUPS.Z (AX)(CX*1), K1, Z8
+	VADDPS    Z8, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K2, Z8
+	VADDPS    Z8, Z3, Z3
+	VMOVUPS.Z (AX)(CX*2), K1, Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K2, Z8
+	VADDPS    Z8, Z5, Z5
+	VMOVUPS.Z (AX)(DX*1), K1, Z8
+	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K2, Z8
+	VADDPS    Z8, Z7, Z7
+
+plain:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z3, K2, 64(AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	VMOVUPS Z5, K2, 64(AX)(CX*2)
+	VMOVUPS Z6, K1, (AX)(DX*1)
+	VMOVUPS Z7, K2, 64(AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func tileBF16x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileBF16x2(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+48(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+56(FP), CX
+	SHLQ       $0x02, CX
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	JMP        begin
+
+zero:
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
+	SHLQ       $0x02, CX
+	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	MOVQ k+0(FP), SI
+	MOVQ pf+96(FP), DI
+	MOVQ pfstep+104(FP), R8
+	SHLQ $0x02, R8
+	MOVQ sb+40(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (R9)(R9*2), R10
+	MOVQ R9, R11
+	SHLQ $0x04, R11
+	ADDQ BX, R11
+	SUBQ $0x04, SI
+	JL   tail
+
+loop:
+	VMOVUPS      (BX), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
+	VBROADCASTSS (AX), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm5, zmm6
+	VBROADCASTSS (AX)(CX*1), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm5, zmm6
+	ADDQ         DX, AX
+	VMOVUPS      (BX)(R9*1), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX)(R9*1), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
+	VBROADCASTSS (AX), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm5, zmm6
+	VBROADCASTSS (AX)(CX*1), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm5, zmm6
+	ADDQ         DX, AX
+	VMOVUPS      (BX)(R9*2), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX)(R9*2), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
+	VBROADCASTSS (AX), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm5, zmm6
+	VBROADCASTSS (AX)(CX*1), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm5, zmm6
+	ADDQ         DX, AX
+	VMOVUPS      (BX)(R10*1), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX)(R10*1), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
+	VBROADCASTSS (AX), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm5, zmm6
+	VBROADCASTSS (AX)(CX*1), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm5, zmm6
+	ADDQ         DX, AX
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          loop
+
+tail:
+	ADDQ $0x04, SI
+	JZ   store
+
+one:
+	VMOVUPS      (BX), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
+	VBROADCASTSS (AX), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // vdpbf16ps zmm0, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // vdpbf16ps zmm1, zmm5, zmm6
+	VBROADCASTSS (AX)(CX*1), Z6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd6 // vdpbf16ps zmm2, zmm4, zmm6
+	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xde // vdpbf16ps zmm3, zmm5, zmm6
+	ADDQ         DX, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNZ          one
+
+store:
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      add+88(FP), DX
+	TESTQ     DX, DX
+	JZ        plain
+	VMOVUPS.Z (AX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(AX), K2, Z4
+	VADDPS    Z4, Z1, Z1
+	VMOVUPS.Z (AX)(CX*1), K1, Z4
+	VADDPS    Z4, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K2, Z4
+	VADDPS    Z4, Z3, Z3
+
+plain:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z3, K2, 64(AX)(CX*1)
+	VZEROUPPER
+	RET
+
+// func tileBF16x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileBF16x1(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+48(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+56(FP), CX
+	SHLQ       $0x02, CX
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	JMP        begin
+
+zero:
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
+	SHLQ       $0x02, CX
+	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), CX
+	SHLQ $0x02, CX
+	MOVQ b+32(FP), DX
+	MOVQ k+0(FP), BX
+	MOVQ pf+96(FP), SI
+	MOVQ pfstep+104(FP), DI
+	SHLQ $0x02, DI
+	MOVQ sb+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ R8, R10
+	SHLQ $0x04, R10
+	ADDQ DX, R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	VMOVUPS      (DX), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
+	VBROADCASTSS (AX), Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // vdpbf16ps zmm0, zmm2, zmm4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // vdpbf16ps zmm1, zmm3, zmm4
+	ADDQ         CX, AX
+	VMOVUPS      (DX)(R8*1), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX)(R8*1), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
+	VBROADCASTSS (AX), Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // vdpbf16ps zmm0, zmm2, zmm4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // vdpbf16ps zmm1, zmm3, zmm4
+	ADDQ         CX, AX
+	VMOVUPS      (DX)(R8*2), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX)(R8*2), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
+	VBROADCASTSS (AX), Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // vdpbf16ps zmm0, zmm2, zmm4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // vdpbf16ps zmm1, zmm3, zmm4
+	ADDQ         CX, AX
+	VMOVUPS      (DX)(R9*1), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX)(R9*1), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
+	VBROADCASTSS (AX), Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // vdpbf16ps zmm0, zmm2, zmm4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // vdpbf16ps zmm1, zmm3, zmm4
+	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	LEAQ         (DX)(R8*4), DX
+	SUBQ         $0x04, BX
+	JGE          loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   store
+
+one:
+	VMOVUPS      (DX), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
+	VBROADCASTSS (AX), Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // vdpbf16ps zmm0, zmm2, zmm4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // vdpbf16ps zmm1, zmm3, zmm4
+	ADDQ         CX, AX
+	ADDQ         R8, DX
+	DECQ         BX
+	JNZ          one
+
+store:
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      add+88(FP), CX
+	TESTQ     CX, CX
+	JZ        plain
+	VMOVUPS.Z (AX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS.Z 64(AX), K2, Z2
+	VADDPS    Z2, Z1, Z1
+
+plain:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	VZEROUPPER
+	RET
+
 // func transposeAVX512(dst *float32, ldd int, src *float32, lds int, n int)
 // Requires: AVX, AVX512F
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-40
@@ -2039,6 +3411,744 @@ step:
 	VZEROUPPER
 	RET
 
+// func pairRowsAVX512x16(dst *float32, ldd int, src *uint16, lds int, pairs int, mask uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pairRowsAVX512x16(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  lds+24(FP), BX
+	SHLQ  $0x01, BX
+	MOVQ  pairs+32(FP), SI
+	LEAQ  (BX)(BX*2), DI
+	MOVQ  BX, R8
+	SHLQ  $0x04, R8
+	ADDQ  DX, R8
+	LEAQ  (BX)(BX*2), R9
+	SUBQ  $0x02, SI
+	JL    tail
+
+loop:
+	PREFETCHT0  (R8)
+	PREFETCHT0  (R8)(BX*1)
+	PREFETCHT0  (R8)(BX*2)
+	PREFETCHT0  (R8)(R9*1)
+	LEAQ        (R8)(BX*4), R8
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPMOVZXWD.Z (DX)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPORD       Z1, Z0, Z0
+	VPMOVZXWD.Z (DX)(BX*2), K1, Z1
+	VPMOVZXWD.Z (DX)(DI*1), K1, Z2
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z2, Z1, Z1
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K1, (AX)(CX*1)
+	LEAQ        (DX)(BX*4), DX
+	LEAQ        (AX)(CX*2), AX
+	SUBQ        $0x02, SI
+	JGE         loop
+
+tail:
+	ADDQ        $0x02, SI
+	JZ          done
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPMOVZXWD.Z (DX)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPORD       Z1, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func pairRowsAVX512x32(dst *float32, ldd int, src *uint16, lds int, pairs int, mask uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pairRowsAVX512x32(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  lds+24(FP), BX
+	SHLQ  $0x01, BX
+	MOVQ  pairs+32(FP), SI
+	LEAQ  (BX)(BX*2), DI
+	MOVQ  BX, R8
+	SHLQ  $0x04, R8
+	ADDQ  DX, R8
+	LEAQ  (BX)(BX*2), R9
+	SUBQ  $0x02, SI
+	JL    tail
+
+loop:
+	PREFETCHT0  (R8)
+	PREFETCHT0  (R8)(BX*1)
+	PREFETCHT0  (R8)(BX*2)
+	PREFETCHT0  (R8)(R9*1)
+	LEAQ        (R8)(BX*4), R8
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPMOVZXWD.Z (DX)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPORD       Z1, Z0, Z0
+	VPMOVZXWD.Z 32(DX), K2, Z1
+	VPMOVZXWD.Z 32(DX)(BX*1), K2, Z2
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z2, Z1, Z1
+	VPMOVZXWD.Z (DX)(BX*2), K1, Z2
+	VPMOVZXWD.Z (DX)(DI*1), K1, Z3
+	VPSLLD      $0x10, Z2, Z2
+	VPORD       Z3, Z2, Z2
+	VPMOVZXWD.Z 32(DX)(BX*2), K2, Z3
+	VPMOVZXWD.Z 32(DX)(DI*1), K2, Z4
+	VPSLLD      $0x10, Z3, Z3
+	VPORD       Z4, Z3, Z3
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K2, 64(AX)
+	VMOVUPS     Z2, K1, (AX)(CX*1)
+	VMOVUPS     Z3, K2, 64(AX)(CX*1)
+	LEAQ        (DX)(BX*4), DX
+	LEAQ        (AX)(CX*2), AX
+	SUBQ        $0x02, SI
+	JGE         loop
+
+tail:
+	ADDQ        $0x02, SI
+	JZ          done
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPMOVZXWD.Z (DX)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPORD       Z1, Z0, Z0
+	VPMOVZXWD.Z 32(DX), K2, Z1
+	VPMOVZXWD.Z 32(DX)(BX*1), K2, Z2
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z2, Z1, Z1
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K2, 64(AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func transposePairsAVX512(dst *float32, ldd int, src *uint16, lds int, n int)
+// Requires: AVX, AVX512F
+TEXT ·transposePairsAVX512(SB), NOSPLIT, $0-40
+	MOVQ src+16(FP), AX
+	MOVQ lds+24(FP), CX
+	SHLQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	LEAQ (CX)(CX*4), BX
+	LEAQ (AX)(DX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(DX*2), DI
+	ADDQ CX, DI
+	MOVQ dst+0(FP), R8
+	MOVQ ldd+8(FP), R9
+	SHLQ $0x02, R9
+	MOVQ n+32(FP), R10
+	LEAQ (R9)(R9*2), R11
+	SUBQ $0x04, R10
+	JL   done
+
+loop:
+	VMOVUPS      (AX), X0
+	VINSERTF32X4 $0x01, (AX)(CX*4), Z0, Z0
+	VINSERTF32X4 $0x02, (SI)(CX*1), Z0, Z0
+	VINSERTF32X4 $0x03, (SI)(BX*1), Z0, Z0
+	VMOVUPS      (AX)(CX*1), X1
+	VINSERTF32X4 $0x01, (AX)(BX*1), Z1, Z1
+	VINSERTF32X4 $0x02, (SI)(CX*2), Z1, Z1
+	VINSERTF32X4 $0x03, (SI)(DX*2), Z1, Z1
+	VMOVUPS      (AX)(CX*2), X2
+	VINSERTF32X4 $0x01, (AX)(DX*2), Z2, Z2
+	VINSERTF32X4 $0x02, (SI)(DX*1), Z2, Z2
+	VINSERTF32X4 $0x03, (DI), Z2, Z2
+	VMOVUPS      (AX)(DX*1), X3
+	VINSERTF32X4 $0x01, (SI), Z3, Z3
+	VINSERTF32X4 $0x02, (SI)(CX*4), Z3, Z3
+	VINSERTF32X4 $0x03, (DI)(CX*1), Z3, Z3
+	VUNPCKLPS    Z1, Z0, Z4
+	VUNPCKHPS    Z1, Z0, Z5
+	VUNPCKLPS    Z3, Z2, Z1
+	VUNPCKHPS    Z3, Z2, Z3
+	VUNPCKLPD    Z1, Z4, Z0
+	VUNPCKHPD    Z1, Z4, Z1
+	VUNPCKLPD    Z3, Z5, Z2
+	VUNPCKHPD    Z3, Z5, Z3
+	VPROLD       $0x10, Z0, Z0
+	VPROLD       $0x10, Z1, Z1
+	VPROLD       $0x10, Z2, Z2
+	VPROLD       $0x10, Z3, Z3
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	VMOVUPS      Z3, (R8)(R11*1)
+	LEAQ         (R8)(R9*4), R8
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, R10
+	JGE          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func swapPairsAVX512(dst *float32, src *uint16, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·swapPairsAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SUBQ $0x10, DX
+	JL   tail
+
+loop:
+	VPROLD  $0x10, (CX), Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	SUBQ    $0x10, DX
+	JGE     loop
+
+tail:
+	ADDQ      $0x10, DX
+	JZ        done
+	MOVL      $0x0000ffff, BX
+	SUBQ      $0x10, DX
+	NEGQ      DX
+	SHRXL     DX, BX, BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (CX), K1, Z0
+	VPROLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func stripBF16(steps int, a *uint16, b *uint16, out *float32, ldout int, first int)
+// Requires: AVX, AVX512F
+TEXT ·stripBF16(SB), NOSPLIT, $0-48
+	MOVQ a+8(FP), AX
+	MOVQ out+24(FP), CX
+	MOVQ ldout+32(FP), DX
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), SI
+	LEAQ (DX)(DX*4), DI
+	LEAQ (CX)(SI*2), R8
+	ADDQ DX, R8
+	MOVQ $0x00000004, BX
+
+rows:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    first+40(FP), R9
+	TESTQ   R9, R9
+	JNZ     begin
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS (CX)(DX*1), Z2
+	VMOVUPS 64(CX)(DX*1), Z3
+	VMOVUPS (CX)(DX*2), Z4
+	VMOVUPS 64(CX)(DX*2), Z5
+	VMOVUPS (CX)(SI*1), Z6
+	VMOVUPS 64(CX)(SI*1), Z7
+	VMOVUPS (CX)(DX*4), Z8
+	VMOVUPS 64(CX)(DX*4), Z9
+	VMOVUPS (CX)(DI*1), Z10
+	VMOVUPS 64(CX)(DI*1), Z11
+	VMOVUPS (CX)(SI*2), Z12
+	VMOVUPS 64(CX)(SI*2), Z13
+	VMOVUPS (R8), Z14
+	VMOVUPS 64(R8), Z15
+
+begin:
+	MOVQ b+16(FP), R10
+	MOVQ steps+0(FP), R11
+	MOVQ AX, R9
+
+step:
+	VMOVUPS      (R10), Z16
+	VMOVUPS      1024(R10), Z17
+	VPBROADCASTD (R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 64(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 128(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 192(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 256(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 320(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 384(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 448(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      64(R10), Z16
+	VMOVUPS      1088(R10), Z17
+	VPBROADCASTD 4(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 68(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 132(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 196(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 260(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 324(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 388(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 452(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      128(R10), Z16
+	VMOVUPS      1152(R10), Z17
+	VPBROADCASTD 8(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 72(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 136(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 200(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 264(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 328(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 392(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 456(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      192(R10), Z16
+	VMOVUPS      1216(R10), Z17
+	VPBROADCASTD 12(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 76(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 140(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 204(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 268(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 332(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 396(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 460(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      256(R10), Z16
+	VMOVUPS      1280(R10), Z17
+	VPBROADCASTD 16(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 80(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 144(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 208(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 272(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 336(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 400(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 464(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      320(R10), Z16
+	VMOVUPS      1344(R10), Z17
+	VPBROADCASTD 20(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 84(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 148(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 212(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 276(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 340(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 404(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 468(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      384(R10), Z16
+	VMOVUPS      1408(R10), Z17
+	VPBROADCASTD 24(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 88(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 152(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 216(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 280(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 344(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 408(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 472(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      448(R10), Z16
+	VMOVUPS      1472(R10), Z17
+	VPBROADCASTD 28(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 92(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 156(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 220(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 284(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 348(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 412(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 476(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      512(R10), Z16
+	VMOVUPS      1536(R10), Z17
+	VPBROADCASTD 32(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 96(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 160(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 224(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 288(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 352(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 416(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 480(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      576(R10), Z16
+	VMOVUPS      1600(R10), Z17
+	VPBROADCASTD 36(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 100(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 164(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 228(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 292(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 356(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 420(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 484(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      640(R10), Z16
+	VMOVUPS      1664(R10), Z17
+	VPBROADCASTD 40(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 104(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 168(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 232(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 296(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 360(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 424(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 488(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      704(R10), Z16
+	VMOVUPS      1728(R10), Z17
+	VPBROADCASTD 44(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 108(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 172(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 236(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 300(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 364(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 428(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 492(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      768(R10), Z16
+	VMOVUPS      1792(R10), Z17
+	VPBROADCASTD 48(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 112(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 176(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 240(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 304(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 368(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 432(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 496(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      832(R10), Z16
+	VMOVUPS      1856(R10), Z17
+	VPBROADCASTD 52(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 116(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 180(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 244(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 308(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 372(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 436(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 500(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      896(R10), Z16
+	VMOVUPS      1920(R10), Z17
+	VPBROADCASTD 56(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 120(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 184(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 248(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 312(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 376(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 440(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 504(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	VMOVUPS      960(R10), Z16
+	VMOVUPS      1984(R10), Z17
+	VPBROADCASTD 60(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm0, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm1, zmm17, zmm18
+	VPBROADCASTD 124(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm2, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm3, zmm17, zmm18
+	VPBROADCASTD 188(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm4, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm5, zmm17, zmm18
+	VPBROADCASTD 252(R9), Z18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm6, zmm16, zmm18
+	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm7, zmm17, zmm18
+	VPBROADCASTD 316(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // vdpbf16ps zmm8, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // vdpbf16ps zmm9, zmm17, zmm18
+	VPBROADCASTD 380(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // vdpbf16ps zmm10, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xda // vdpbf16ps zmm11, zmm17, zmm18
+	VPBROADCASTD 444(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // vdpbf16ps zmm12, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // vdpbf16ps zmm13, zmm17, zmm18
+	VPBROADCASTD 508(R9), Z18
+	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // vdpbf16ps zmm14, zmm16, zmm18
+	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfa // vdpbf16ps zmm15, zmm17, zmm18
+	ADDQ         $0x00000800, R9
+	ADDQ         $0x00000800, R10
+	DECQ         R11
+	JNZ          step
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, (CX)(DX*1)
+	VMOVUPS      Z3, 64(CX)(DX*1)
+	VMOVUPS      Z4, (CX)(DX*2)
+	VMOVUPS      Z5, 64(CX)(DX*2)
+	VMOVUPS      Z6, (CX)(SI*1)
+	VMOVUPS      Z7, 64(CX)(SI*1)
+	VMOVUPS      Z8, (CX)(DX*4)
+	VMOVUPS      Z9, 64(CX)(DX*4)
+	VMOVUPS      Z10, (CX)(DI*1)
+	VMOVUPS      Z11, 64(CX)(DI*1)
+	VMOVUPS      Z12, (CX)(SI*2)
+	VMOVUPS      Z13, 64(CX)(SI*2)
+	VMOVUPS      Z14, (R8)
+	VMOVUPS      Z15, 64(R8)
+	ADDQ         $0x00000200, AX
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	ADDQ         DX, CX
+	ADDQ         DX, R8
+	DECQ         BX
+	JNZ          rows
+	VZEROUPPER
+	RET
+
 // func peakAVX512(n int)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-8
@@ -2096,6 +4206,66 @@ loop:
 	VFMADD231PS Z24, Z24, Z23
 	DECQ        AX
 	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func peakBF16(n int)
+// Requires: AVX, AVX512F
+TEXT ·peakBF16(SB), NOSPLIT, $0-8
+	MOVQ   n+0(FP), AX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+
+loop:
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // vdpbf16ps zmm0, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // vdpbf16ps zmm1, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd0 // vdpbf16ps zmm2, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd8 // vdpbf16ps zmm3, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // vdpbf16ps zmm4, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // vdpbf16ps zmm5, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf0 // vdpbf16ps zmm6, zmm24, zmm24
+	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf8 // vdpbf16ps zmm7, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // vdpbf16ps zmm8, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // vdpbf16ps zmm9, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd0 // vdpbf16ps zmm10, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd8 // vdpbf16ps zmm11, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // vdpbf16ps zmm12, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // vdpbf16ps zmm13, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf0 // vdpbf16ps zmm14, zmm24, zmm24
+	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf8 // vdpbf16ps zmm15, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // vdpbf16ps zmm16, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // vdpbf16ps zmm17, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd0 // vdpbf16ps zmm18, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd8 // vdpbf16ps zmm19, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // vdpbf16ps zmm20, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // vdpbf16ps zmm21, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf0 // vdpbf16ps zmm22, zmm24, zmm24
+	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf8 // vdpbf16ps zmm23, zmm24, zmm24
+	DECQ      AX
+	JNZ       loop
 	VZEROUPPER
 	RET
 

@@ -6,6 +6,10 @@ func (g *gemm) packB(k0, kb, j0, n int) {
 	if n%g.nr != 0 {
 		clear(g.bp[n/g.nr*g.nr*kb:][:g.nr*kb])
 	}
+	if g.pairs {
+		g.packPairsB(k0, kb, j0, n)
+		return
+	}
 	src := g.b.From(k0, j0)
 	if g.b.Trans {
 		for j := 0; j < n; j += g.nr {

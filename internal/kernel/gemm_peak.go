@@ -7,10 +7,13 @@ import "trireme/internal/impl"
 // thread in the current version. It returns 0 for a version without such code.
 func FMAPeak(n int) float64 { return fmaPeak(1000 * n) }
 
-// TilePeak is FMAPeak for bfloat16 products by tiles, or 0 on a processor without tiles.
-func TilePeak(n int) float64 {
-	if !impl.Tiles() {
-		return 0
+// BF16Peak is FMAPeak for bfloat16 products by tiles or pairs, or 0 on a processor with neither.
+func BF16Peak(n int) float64 {
+	switch {
+	case impl.Tiles():
+		return tilePeak(10 * n)
+	case impl.Pairs():
+		return pairPeak(1000 * n)
 	}
-	return tilePeak(n)
+	return 0
 }

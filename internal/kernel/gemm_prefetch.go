@@ -12,13 +12,13 @@ func (g *gemm) planPrefetch(i, i0, i1, step, j0, n, k0, kb int) {
 	k := k0 + kb
 	switch {
 	case i < i1:
-		g.prefetch[0] = newPrefetch(g.a, i, k0, min(step, i1-i))
+		g.prefetch[0] = g.newPrefetch(g.a, i, k0, min(step, i1-i))
 	case k < g.k:
-		g.prefetch[0] = newPrefetch(g.a, i0, k, step)
+		g.prefetch[0] = g.newPrefetch(g.a, i0, k, step)
 		if kb*n <= prefetchBlock {
 			b := g.b
 			b.Trans = !b.Trans // b is split along its columns as a is along its rows
-			g.prefetch[1] = newPrefetch(b, j0, k, n)
+			g.prefetch[1] = g.newPrefetch(b, j0, k, n)
 		}
 	}
 }
@@ -33,15 +33,19 @@ type prefetch struct {
 
 // newPrefetch returns the prefetch of rows of a from (i, k) on: along the rows if those are contiguous,
 // otherwise along columns as wide as a cache line.
-func newPrefetch(a Matrix, i, k, rows int) prefetch {
-	a, per := a.From(i, k), 16 // elements of a cache line
+func (g *gemm) newPrefetch(a Matrix, i, k, rows int) prefetch {
+	per, deep := 16, 1 // elements of a cache line, and of each k
+	if g.pairs {
+		deep = 2
+	}
+	a = a.From(i, k*deep)
 	if a.H != nil {
 		a.F, a.LD, per = floats(a.H), a.LD/2, 32
 	}
 	if a.Trans {
-		return prefetch{src: a.F, lines: rows/per + 1, ld: 16, perLine: 4, step: a.LD}
+		return prefetch{src: a.F, lines: rows/per + 1, ld: 16, perLine: 4 * deep, step: a.LD}
 	}
-	return prefetch{src: a.F, lines: rows, ld: a.LD, perLine: 1, step: 64 / per}
+	return prefetch{src: a.F, lines: rows, ld: a.LD, perLine: 1, step: 64 * deep / per}
 }
 
 // floats views pairs of 16-bit elements as floats, for prefetching.

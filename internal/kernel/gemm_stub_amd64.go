@@ -35,6 +35,41 @@ func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, sb int, in *flo
 //go:noescape
 func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
+// tileBF16x14 computes 14 rows and up to 32 columns of a product:
+//
+//	for r, for c in mask:
+//		sum := 0, or in[r*ldin+c] if in is not nil
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
+//
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
+// Elements of a and b are pairs of bfloat16, x = (x1, x0), and fma(x, y, sum) is fma(x1, y1, fma(x0, y0, sum)),
+// where x0 is the upper half of a word and subnormal numbers are 0.
+//
+//go:noescape
+func tileBF16x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
+// tileBF16x8 is tileBF16x14 with rows = 8.
+//
+//go:noescape
+func tileBF16x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
+// tileBF16x4 is tileBF16x14 with rows = 4.
+//
+//go:noescape
+func tileBF16x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
+// tileBF16x2 is tileBF16x14 with rows = 2.
+//
+//go:noescape
+func tileBF16x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
+// tileBF16x1 is tileBF16x14 with rows = 1.
+//
+//go:noescape
+func tileBF16x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
 // transposeAVX512 sets dst[c*ldd+r] = src[r*lds+c] for r in [0, 16) and c in [0, n);
 // n is a multiple of 4.
 //
@@ -92,8 +127,39 @@ func pairTilesAVX512(dst *uint16, src *uint16, ld int, apart int, pairs int, mas
 //go:noescape
 func transposeTilesAVX512(dst *uint16, src *uint16, ld int, step int, steps int)
 
-// peakAVX512 does n times 24 independent fused multiply-adds on 16 floats each.
+// pairRowsAVX512x16 sets, for p in [0, pairs) and c below 16 in mask, the upper half of dst[p*ldd+c] to
+// src[2*p*lds+c] and the lower half to src[(2*p+1)*lds+c]. pairs is not 0.
+//
+//go:noescape
+func pairRowsAVX512x16(dst *float32, ldd int, src *uint16, lds int, pairs int, mask uint64)
+
+// pairRowsAVX512x32 sets, for p in [0, pairs) and c below 32 in mask, the upper half of dst[p*ldd+c] to
+// src[2*p*lds+c] and the lower half to src[(2*p+1)*lds+c]. pairs is not 0.
+//
+//go:noescape
+func pairRowsAVX512x32(dst *float32, ldd int, src *uint16, lds int, pairs int, mask uint64)
+
+// transposePairsAVX512 sets, for r in [0, 16) and c in [0, n), the upper half of dst[c*ldd+r] to src[r*lds+2*c] and the
+// lower half to src[r*lds+2*c+1]; n is a multiple of 4.
+//
+//go:noescape
+func transposePairsAVX512(dst *float32, ldd int, src *uint16, lds int, n int)
+
+// swapPairsAVX512 sets, for i in [0, n), the upper half of dst[i] to src[2*i] and the lower half to src[2*i+1].
+//
+//go:noescape
+func swapPairsAVX512(dst *float32, src *uint16, n int)
+
+// stripBF16 is stripGeneric with pairs. steps is not 0.
+//
+//go:noescape
+func stripBF16(steps int, a *uint16, b *uint16, out *float32, ldout int, first int)
+
+// peakAVX512 does n times 24 independent multiply-adds on 16 sums each.
 func peakAVX512(n int)
+
+// peakBF16 does n times 24 independent multiply-adds on 16 sums each.
+func peakBF16(n int)
 
 // tileAVX2x6 computes 6 rows and up to 16 columns of a product:
 //
@@ -129,5 +195,5 @@ func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 //go:noescape
 func transposeAVX2(dst *float32, ldd int, src *float32, lds int, n int)
 
-// peakAVX2 does n times 12 independent fused multiply-adds on 8 floats each.
+// peakAVX2 does n times 12 independent multiply-adds on 8 sums each.
 func peakAVX2(n int)

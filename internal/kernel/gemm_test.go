@@ -104,8 +104,11 @@ func specify(c, a, b *testMatrix, k int, accumulate bool) {
 			for kk := range k {
 				sum = fma32(a.at(i, kk), b.at(kk, j), sum)
 			}
-			if a.bfloat16() && b.bfloat16() && impl.Tiles() {
+			switch {
+			case a.bfloat16() && b.bfloat16() && impl.Tiles():
 				sum = sumOfTiles(a, b, i, j, k)
+			case a.bfloat16() && b.bfloat16() && impl.Pairs():
+				sum = sumOfPairs(a, b, i, j, k)
 			}
 			if accumulate {
 				sum = c.at(i, j) + sum
@@ -243,26 +246,31 @@ func TestGemmParts(t *testing.T) {
 		if impl.Current() == impl.Generic {
 			m, n, k = 23, 37, 300
 		}
-		for kind := range 4 {
-			a := newTestMatrix(r, m, k, 3, kind&1 != 0, false)
-			b := newTestMatrix(r, k, n, 3, kind&2 != 0, false)
-			whole := newTestMatrix(r, m, n, 3, false, false)
-			runGemm(whole, a, b, k, false)
-			for range 8 {
-				i, j := r.IntN(m), r.IntN(n)
-				rows, cols := 1+r.IntN(m-i), 1+r.IntN(n-j)
-				part := newTestMatrix(r, rows, cols, 0, false, false)
-				Gemm(part.Matrix, a.From(i, 0), b.From(0, j), rows, cols, k, false, make([]float32, GemmScratch(rows, cols, k)))
-				for p := range rows {
-					for q := range cols {
-						if x, y := part.at(p, q), whole.at(i+p, j+q); x != y {
-							t.Fatalf("kind %d: rows from %d, columns from %d: element (%d, %d) is %v, in the whole %v", kind, i, j, p, q, x, y)
-						}
+		checkParts(t, r, m, n, k, false)
+	})
+}
+
+// checkParts checks that parts of products of [m k] * [k n], computed alone, have their bits.
+func checkParts(t *testing.T, r *rand.Rand, m, n, k int, bf16 bool) {
+	t.Helper()
+	for form := range 4 {
+		a, b := newTestMatrix(r, m, k, 3, form&1 != 0, bf16), newTestMatrix(r, k, n, 3, form&2 != 0, bf16)
+		whole := newTestMatrix(r, m, n, 3, false, false)
+		runGemm(whole, a, b, k, false)
+		for range 8 {
+			i, j := r.IntN(m), r.IntN(n)
+			rows, cols := 1+r.IntN(m-i), 1+r.IntN(n-j)
+			part := newTestMatrix(r, rows, cols, 0, false, false)
+			Gemm(part.Matrix, a.From(i, 0), b.From(0, j), rows, cols, k, false, make([]float32, GemmScratch(rows, cols, k)))
+			for p := range rows {
+				for q := range cols {
+					if x, y := part.at(p, q), whole.at(i+p, j+q); x != y {
+						t.Fatalf("form %d: rows from %d, columns from %d: element (%d, %d) is %v, in the whole %v", form, i, j, p, q, x, y)
 					}
 				}
 			}
 		}
-	})
+	}
 }
 
 // The error of the chain is bounded by k roundings of the sum of magnitudes.

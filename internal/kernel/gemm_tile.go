@@ -5,6 +5,7 @@ package kernel
 // at 0 if in is nil; with add, the old out is added at the end.
 type gemmTile struct {
 	k, cols int
+	pairs   bool // elements of a and b are pairs
 	a       []float32
 	si, sk  int
 	b       []float32

@@ -2,13 +2,13 @@ package kernel
 
 import "trireme/internal/impl"
 
-// tiles is tilesGeneric for processors with tiles.
+// tiles is tilesGeneric by tiles or pairs.
 func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 	if t.panels == 0 || t.strips == 0 {
 		return
 	}
-	if !impl.Tiles() {
-		tilesGeneric(t, a, b, out, ldout, first)
+	if !impl.Tiles() && !impl.Pairs() {
+		tilesGeneric(t, a, b, out, ldout, first, false)
 		return
 	}
 	begin := 0
@@ -17,6 +17,14 @@ func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 	}
 	_ = out[(t.strips*tileRows-1)*ldout+t.panels*tileRows-1]
 	_, _ = a[(t.strips-1)*t.sa+t.steps*tileElems-1], b[(t.panels-1)*t.sb+t.steps*tileElems-1]
+	if impl.Pairs() {
+		for q := range t.strips {
+			for p := range t.panels {
+				stripBF16(t.steps, &a[q*t.sa], &b[p*t.sb], &out[q*tileRows*ldout+p*tileRows], ldout, begin)
+			}
+		}
+		return
+	}
 	tilesAMX(t.strips, t.panels, t.steps, &a[0], t.sa, &b[0], t.sb, &out[0], ldout, begin)
 }
 

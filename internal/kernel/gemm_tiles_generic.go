@@ -7,17 +7,18 @@ import "math"
 type tilesOf struct{ strips, panels, steps, sa, sb int }
 
 // tilesGeneric computes out [32*strips 32*panels] = a b, or += unless first, from a and b as packed by
-// packTilesA and packTilesB.
-func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
+// packTilesA and packTilesB. It sums as gemmTiles does, or, with pairs, one fused multiply-add after the
+// other, in ascending pairs of k with the second element first.
+func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first, pairs bool) {
 	for q := range t.strips {
 		for p := range t.panels {
-			stripGeneric(t.steps, a[q*t.sa:], b[p*t.sb:], out[q*tileRows*ldout+p*tileRows:], ldout, first)
+			stripGeneric(t.steps, a[q*t.sa:], b[p*t.sb:], out[q*tileRows*ldout+p*tileRows:], ldout, first, pairs)
 		}
 	}
 }
 
 // stripGeneric computes one strip and one panel of tilesGeneric.
-func stripGeneric(steps int, a, b []uint16, out []float32, ldout int, first bool) {
+func stripGeneric(steps int, a, b []uint16, out []float32, ldout int, first, pairs bool) {
 	for r := range tileRows {
 		for n := range tileRows {
 			var sum float32
@@ -27,6 +28,13 @@ func stripGeneric(steps int, a, b []uint16, out []float32, ldout int, first bool
 			for s := range steps {
 				row := a[s*tileElems+r*tileDepth:][:tileDepth]
 				col := b[s*tileElems+n/16*tileElems/2+n%16*2:]
+				if pairs {
+					for k := 0; k < tileDepth; k += 2 {
+						sum = ftz(fma32(fromBF16(row[k+1]), fromBF16(col[k/2*32+1]), sum))
+						sum = ftz(fma32(fromBF16(row[k]), fromBF16(col[k/2*32]), sum))
+					}
+					continue
+				}
 				var even, odd float32
 				for k := 0; k < tileDepth; k += 2 {
 					even = ftz(fma32(fromBF16(row[k]), fromBF16(col[k/2*32]), even))

@@ -3,7 +3,7 @@
 package kernel
 
 func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
-	tilesGeneric(t, a, b, out, ldout, first)
+	tilesGeneric(t, a, b, out, ldout, first, false)
 }
 
 func copyTiles(dst, src []uint16, ld, rows, steps int) int {
@@ -19,3 +19,11 @@ func transposeTiles(dst, src []uint16, ld, step, steps int) {
 }
 
 func tilePeak(int) float64 { return 0 }
+
+func pairPeak(int) float64 { return 0 }
+
+func pairRows([]float32, int, Matrix, int, int) {}
+
+func transposePairs([]float32, int, Matrix, int) int { return 0 }
+
+func swapPairs([]float32, []uint16) {}

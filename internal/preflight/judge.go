@@ -19,7 +19,7 @@ func (r *Report) judgeSoftware() {
 	r.differ(host.Problem, "configuration", func(h Host) string { return h.Digest },
 		"%s have another configuration (hash %.12s) than %s (%.12s)", "copy the configuration file to all hosts, or put it on a shared disk")
 	r.differ(host.Note, "processors", func(h Host) string { return h.Facts.Versions.Platform + " " + h.Facts.Versions.Kernels },
-		"%s compute with loops of %s, %s with %s: results differ in the last bits from those of equal hosts", "hosts with processors of one kind")
+		"%s compute with loops of %s, %s with %s: results differ in the last bits from those of equal hosts", "hosts with processors of one kind, or device.instructions with a set that all have")
 }
 
 // differ reports hosts whose value is not that of most hosts. format has the names of both groups, each with

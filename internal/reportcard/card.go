@@ -67,7 +67,11 @@ func Of(run *runlog.Run, flag func(fault.Setting) string, now time.Time) (c Card
 		return c, err
 	}
 	if rec != nil {
-		add(&c.Facts, "steps", "%d of %d", rec.Step, rec.MaxSteps)
+		if rec.MaxSteps > 0 {
+			add(&c.Facts, "steps", "%d of %d", rec.Step, rec.MaxSteps)
+		} else {
+			add(&c.Facts, "steps", "%d", rec.Step)
+		}
 		for _, name := range slices.Sorted(maps.Keys(rec.MemoryPeak)) {
 			add(&c.Memory, name, "%s", monitor.Bytes(int64(run.Summary("memory_peak."+name).Max)))
 		}

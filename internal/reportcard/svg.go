@@ -14,7 +14,7 @@ var colors = []string{"#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0
 
 const (
 	svgWidth, svgHeight      = 720, 300
-	left, right, top, bottom = 70, 15, 30, 40
+	left, right, top, bottom = 84, 15, 30, 40
 	innerWidth, innerHeight  = svgWidth - left - right, svgHeight - top - bottom
 )
 

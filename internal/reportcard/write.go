@@ -83,7 +83,9 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 <title>Run {{.Title}}</title>
 <style>body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
 table{border-collapse:collapse;width:100%}td{border-bottom:1px solid #ddd;padding:.2rem .5rem;vertical-align:top;overflow-wrap:anywhere}
-td:first-child{white-space:nowrap;width:16rem}svg{max-width:100%;height:auto}.error{color:#b91c1c}.warning{color:#b45309}</style></head><body>
+td:first-child{white-space:nowrap;width:16rem}svg{max-width:100%;height:auto}.error{color:#b91c1c}.warning{color:#b45309}
+:root{color-scheme:light dark}
+@media(prefers-color-scheme:dark){body{color:#e5e7eb;background:#16181d}svg>rect:first-of-type{fill:#16181d}svg text:not([fill]){fill:#e5e7eb}svg line{stroke:#3f444d}.error{color:#f87171}.warning{color:#fbbf24}}</style></head><body>
 <h1>Run {{.Title}}</h1><p>Verdict: <strong>{{.Verdict.Health}}</strong></p><ul>
 {{range .Findings}}<li><span class="{{.Severity}}">{{.Severity}}</span>: {{.Text}}{{if .Try}}. Try: {{.Try}}{{end}}</li>
 {{end}}{{if .Verdict.Speed.Text}}<li>speed: {{.Verdict.Speed.Text}}</li>{{end}}</ul>

@@ -26,7 +26,7 @@ var beside = map[string][]string{
 	"internal/netns":      {"internal/clustertest"},
 	"internal/gcm":        {"internal/cpuid"},
 	"internal/secureconn": {"internal/gcm"},
-	"train":               {"device"},
+	"train":               {"device", "generate"},
 	"generate":            {"device"},
 	"internal/conf":       {"internal/filekind"},
 	"internal/foreign":    {"internal/keys"},

@@ -11,7 +11,7 @@ func (r Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Scaling of %s\n\n", r.Config)
 	fmt.Fprintf(&b, "%s on %s (%d cores, %s), %s. %s, transport %s, %s.\n\n", r.Model, r.Processor, r.Cores, r.System, r.Date, r.Version, r.Transport, r.threads())
-	fmt.Fprintf(&b, "%d rounds; in each round every trial runs once, %d steps after %d that are not measured. A trial's speed is that of its median step, a figure of the tables the median over rounds. %s\n\n", r.Rounds, r.Steps, r.Warmup, r.Experiment)
+	fmt.Fprintf(&b, "%s; in each round every trial runs once, %s after %d that are not measured. A trial's speed is that of its median step, a figure of the tables the median over rounds. %s\n\n", count(r.Rounds, "round", "s"), count(r.Steps, "step", "s"), r.Warmup, r.Experiment)
 	fmt.Fprintf(&b, "```text\n%s\n```\n\n![efficiency and where the rest went](scaling.svg)\n\n", r.Command)
 	fmt.Fprint(&b, "## Throughput, efficiency and memory\n\n")
 	table := func(head []string, rows [][]string) {

@@ -23,11 +23,19 @@ type Trial struct {
 }
 
 func (t Trial) String() string {
-	text := fmt.Sprintf("%s %s, world %d, %d micro-batches per rank", t.DType, t.Strategy, t.World, t.Accumulation)
+	text := fmt.Sprintf("%s %s, world %d, %s per rank", t.DType, t.Strategy, t.World, count(t.Accumulation, "micro-batch", "es"))
 	if t.Copies > 1 {
 		text += fmt.Sprintf(", %d jobs at the same time", t.Copies)
 	}
 	return text
+}
+
+// count returns n with the noun, which ends in plural unless n is 1.
+func count(n int, noun, plural string) string {
+	if n != 1 {
+		noun += plural
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // Cell is a row of the report.

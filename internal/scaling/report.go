@@ -43,7 +43,7 @@ var causes = []struct {
 
 // Print writes the tables for a terminal.
 func (r Report) Print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s; %d steps in each of %d rounds, %s\n", r.Config, r.Model, r.Steps, r.Rounds, r.threads())
+	fmt.Fprintf(w, "%s, %s; %s in each of %s, %s\n", r.Config, r.Model, count(r.Steps, "step", "s"), count(r.Rounds, "round", "s"), r.threads())
 	fmt.Fprintf(w, "%s\n\n", r.Experiment)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(cells []string) { fmt.Fprintln(t, strings.Join(cells, "\t")+"\t") }
@@ -71,13 +71,10 @@ func (r Report) Print(w io.Writer) error {
 }
 
 func (r Report) threads() string {
-	switch r.Threads {
-	case 0:
+	if r.Threads == 0 {
 		return "one device per rank"
-	case 1:
-		return "1 thread per rank"
 	}
-	return fmt.Sprintf("%d threads per rank", r.Threads)
+	return count(r.Threads, "thread", "s") + " per rank"
 }
 
 // scaled returns the rows of several ranks.
@@ -140,5 +137,5 @@ func (r Report) losses() string {
 			return fmt.Sprintf("losses differ: %s scaling in %s is not the same run on every number of ranks or strategy (parallel.world_invariant: false allows that)", row.Mode, row.DType)
 		}
 	}
-	return fmt.Sprintf("losses: equal in every bit in all runs with the same rows per step and type (%d steps, %d rounds)", r.Steps+r.Warmup, r.Rounds)
+	return fmt.Sprintf("losses: equal in every bit in all runs with the same rows per step and type (%s, %s)", count(r.Steps+r.Warmup, "step", "s"), count(r.Rounds, "round", "s"))
 }

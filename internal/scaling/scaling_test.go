@@ -107,6 +107,9 @@ func TestTrials(t *testing.T) {
 	if len(first) != 5 { // one rank with two and with one micro-batch, two at a time, and two strategies on two ranks
 		t.Errorf("%d trials: %v", len(first), first)
 	}
+	if one, two := first[0].String(), (Trial{"float32", "full_shard", 2, 1, 3}).String(); one != "float32 no_shard, world 1, 2 micro-batches per rank" || two != "float32 full_shard, world 2, 1 micro-batch per rank, 3 jobs at the same time" {
+		t.Errorf("trials %q, %q", one, two)
+	}
 	if len(second) != len(first) || second[0] != first[1] || second[len(second)-1] != first[0] {
 		t.Errorf("the second round is %v", second)
 	}

@@ -132,7 +132,11 @@ func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tenso
 	if b.shared != nil && isShared(cat) {
 		a = b.shared
 	}
-	mem := a.Alloc(n)
+	alloc := a.Alloc
+	if cat == tensor.Grads {
+		alloc = a.AllocEnd
+	}
+	mem := alloc(n)
 	b.meter.Add(cat, int64(n))
 	buf := tensor.NewBuffer(mem, n, cat, func(buf *tensor.Buffer) {
 		b.meter.Add(cat, -int64(buf.Size))

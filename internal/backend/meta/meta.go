@@ -18,6 +18,7 @@ type Backend struct {
 	pairs    float64
 	attended float64
 	moved    float64
+	state    float64
 	calls    int64
 }
 
@@ -47,8 +48,12 @@ func (b *Backend) Products() float64 { return b.products }
 // Attended is the FLOPs of attention so far, without causal attention's masked half.
 func (b *Backend) Attended() float64 { return b.attended }
 
-// Moved is the bytes of all operands of the operations so far, as if each were read or written in memory once.
+// Moved is the bytes of the operands of all operations so far but matrix products, as if each were read or written
+// in memory once, without State.
 func (b *Backend) Moved() float64 { return b.moved }
+
+// State is the bytes of operands as Moved, of those that are parameters, gradients or optimizer state.
+func (b *Backend) State() float64 { return b.state }
 
 // Calls is the number of operations so far.
 func (b *Backend) Calls() int64 { return b.calls }
@@ -58,8 +63,18 @@ func (b *Backend) touch(operands ...*tensor.Tensor) {
 	b.calls++
 	for _, t := range operands {
 		if t != nil {
-			b.moved += float64(t.Bytes())
+			b.move(t, 1)
 		}
+	}
+}
+
+// move counts an operand that is read or written times times.
+func (b *Backend) move(t *tensor.Tensor, times float64) {
+	switch t.Buffer().Cat {
+	case tensor.Params, tensor.Grads, tensor.Master, tensor.Optimizer, tensor.Gathered, tensor.Buckets:
+		b.state += times * float64(t.Bytes())
+	default:
+		b.moved += times * float64(t.Bytes())
 	}
 }
 
@@ -116,7 +131,7 @@ func (b *Backend) GatherRows(dst, _, ids *tensor.Tensor) { b.touch(dst, dst, ids
 func (b *Backend) ScatterAdd(dst, src, ids *tensor.Tensor, _ int, accumulate bool) {
 	b.touch(src, src, src, ids)
 	if !accumulate {
-		b.moved += float64(dst.Bytes())
+		b.move(dst, 1)
 	}
 }
 
@@ -140,9 +155,9 @@ func (b *Backend) LayerNormBackward(x, y, z, u, v, w, p, q, r *tensor.Tensor, _ 
 	b.touch(x, y, z, u, v, w, p, q, r)
 }
 
-// MatMul counts 2 M N K.
-func (b *Backend) MatMul(dst, x, w *tensor.Tensor, op tensor.MatMulOp) {
-	b.touch(dst, x, w)
+// MatMul counts 2 M N K, and no operands: the rate of products includes them.
+func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
+	b.touch()
 	k := x.Width()
 	if op.TransA {
 		k = x.Dim(-2)
@@ -186,7 +201,7 @@ func (b *Backend) HeadRMSNormBackward(x, y, z, u, v, w *tensor.Tensor, _ int, _ 
 func (b *Backend) Update(_ tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
 	b.touch(p, p, g, ends, hyper, scalars)
 	for _, s := range state {
-		b.moved += 2 * float64(s.Bytes())
+		b.move(s, 2)
 	}
 }
 

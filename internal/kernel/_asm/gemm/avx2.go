@@ -41,7 +41,7 @@ func tileAVX2(c *build.Context, rows int) {
 		c.PREFETCHT0(po.at(r))
 	}
 
-	multiply(c, acc, c.YMM, 0)
+	multiply(c, acc, c.YMM, c.VFMADD231PS, 0)
 
 	c.Label("store")
 	po = newStrided(c, load(c, "out"), loadBytes(c, "ldout"), rows)

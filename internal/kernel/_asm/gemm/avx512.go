@@ -8,10 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileAVX512 emits a tile of rows x 32, two registers per row.
-func tileAVX512(c *build.Context, rows int) {
-	name := fmt.Sprintf("tileAVX512x%d", rows)
-	begin(c, name, tileArgs, tileComment("AVX512", rows, 14, 32, "Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.")...)
+// tileAVX512 emits a tile of rows x 32, two registers per row, of floats or of pairs.
+func tileAVX512(c *build.Context, rows int, pairs bool) {
+	set, mul, note := "AVX512", c.VFMADD231PS, "Strides are in elements. Columns outside mask of in and out are not accessed; those of b are."
+	if pairs {
+		set, mul = "BF16", func(ops ...operand.Op) { dot(c, ops...) }
+		note += "\nElements of a and b are pairs of bfloat16, x = (x1, x0), and fma(x, y, sum) is fma(x1, y1, fma(x0, y0, sum)),\nwhere x0 is the upper half of a word and subnormal numbers are 0."
+	}
+	begin(c, fmt.Sprintf("tile%sx%d", set, rows), tileArgs, tileComment(set, rows, 14, 32, note)...)
 
 	mask := load(c, "mask")
 	m := [2]reg.OpmaskVirtual{c.K(), c.K()}
@@ -55,7 +59,7 @@ func tileAVX512(c *build.Context, rows int) {
 	}
 	c.Label("begin")
 
-	multiply(c, acc, c.ZMM, prefetchAVX512)
+	multiply(c, acc, c.ZMM, mul, prefetchAVX512)
 
 	c.Label("store")
 	po = newStrided(c, load(c, "out"), loadBytes(c, "ldout"), rows)

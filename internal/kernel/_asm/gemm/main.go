@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
 )
@@ -24,7 +25,10 @@ func main() {
 func run(dir string) error {
 	c := build.NewContext()
 	for _, rows := range []int{14, 8, 4, 2, 1} {
-		tileAVX512(c, rows)
+		tileAVX512(c, rows, false)
+	}
+	for _, rows := range []int{14, 8, 4, 2, 1} {
+		tileAVX512(c, rows, true)
 	}
 	transpose(c, "AVX512", c.ZMM, 16)
 	for _, kind := range []string{"", "BF16", "F16"} {
@@ -34,12 +38,18 @@ func run(dir string) error {
 	copyTilesAVX512(c)
 	pairTilesAVX512(c)
 	transposeTilesAVX512(c)
-	peak(c, "AVX512", c.ZMM, 24, c.VPXORD)
+	pairRowsAVX512(c, 1)
+	pairRowsAVX512(c, 2)
+	transposePairsAVX512(c)
+	swapPairsAVX512(c)
+	stripBF16(c)
+	peak(c, "AVX512", c.ZMM, 24, c.VFMADD231PS, c.VPXORD)
+	peak(c, "BF16", c.ZMM, 24, func(ops ...operand.Op) { dot(c, ops...) }, c.VPXORD)
 	for _, rows := range []int{6, 4, 2, 1} {
 		tileAVX2(c, rows)
 	}
 	transpose(c, "AVX2", c.YMM, 8)
-	peak(c, "AVX2", c.YMM, 12, c.VXORPS)
+	peak(c, "AVX2", c.YMM, 12, c.VFMADD231PS, c.VXORPS)
 	f, err := c.Result()
 	if err != nil {
 		return err
@@ -65,7 +75,7 @@ func run(dir string) error {
 	x.tiles()
 	x.peak()
 	for name, b := range map[string][]byte{
-		"gemm_amd64.s": asm, "gemm_stub_amd64.go": stubs,
+		"gemm_amd64.s": encodeDots(asm), "gemm_stub_amd64.go": stubs,
 		"gemm_arm64.s": n.asm.Bytes(), "gemm_stub_arm64.go": n.stubs.Bytes(),
 		"gemm_amx_amd64.s": x.asm.Bytes(), "gemm_amx_stub_amd64.go": x.stubs.Bytes(),
 	} {

@@ -102,9 +102,9 @@ func begin(c *build.Context, name, signature string, doc ...string) {
 	c.Pragma("noescape")
 }
 
-// multiply adds a's rows times b's columns to acc, whose vectors are half a row each. ahead is the
-// base-2 logarithm of the prefetch distance in rows of b, or 0.
-func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVirtual, ahead uint64) {
+// multiply adds a's rows times b's columns to acc by mul, whose last operand is a sum. The vectors of
+// acc are half a row each. ahead is the base-2 logarithm of the prefetch distance in rows of b, or 0.
+func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVirtual, mul func(...operand.Op), ahead uint64) {
 	a, si, sk, b := load(c, "a"), loadBytes(c, "si"), loadBytes(c, "sk"), load(c, "b")
 	pa := newStrided(c, a, si, len(acc))
 	n := load(c, "k")
@@ -136,7 +136,7 @@ func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVi
 			av := vector()
 			c.VBROADCASTSS(pa.at(r), av)
 			for h := range bv {
-				c.VFMADD231PS(av, bv[h], acc[r][h])
+				mul(av, bv[h], acc[r][h])
 			}
 		}
 		pa.advance(c, sk)
@@ -197,7 +197,13 @@ func transpose(c *build.Context, level string, vector func() reg.VecVirtual, lan
 	name := "transpose" + level
 	begin(c, name, "func(dst *float32, ldd int, src *float32, lds int, n int)",
 		fmt.Sprintf("%s sets dst[c*ldd+r] = src[r*lds+c] for r in [0, %d) and c in [0, n);", name, lanes), "n is a multiple of 4.")
-	src, lds := load(c, "src"), loadBytes(c, "lds")
+	transposeBody(c, vector, lanes, loadBytes, func(reg.VecVirtual) {})
+}
+
+// transposeBody is transpose with a stride of rows that stride loads; change is applied to each register
+// of columns.
+func transposeBody(c *build.Context, vector func() reg.VecVirtual, lanes int, stride func(*build.Context, string) reg.GPVirtual, change func(reg.VecVirtual)) {
+	src, lds := load(c, "src"), stride(c, "lds")
 	ps := newStrided(c, src, lds, lanes)
 	dst, ldd, n := load(c, "dst"), loadBytes(c, "ldd"), load(c, "n")
 	ldd3 := c.GP64()
@@ -206,6 +212,9 @@ func transpose(c *build.Context, level string, vector func() reg.VecVirtual, lan
 	c.JL(operand.LabelRef("done"))
 	c.Label("loop")
 	r := columns(c, vector, ps.at)
+	for _, v := range r {
+		change(v)
+	}
 	c.VMOVUPS(r[0], operand.Mem{Base: dst})
 	c.VMOVUPS(r[1], operand.Mem{Base: dst, Index: ldd, Scale: 1})
 	c.VMOVUPS(r[2], operand.Mem{Base: dst, Index: ldd, Scale: 2})
@@ -219,8 +228,8 @@ func transpose(c *build.Context, level string, vector func() reg.VecVirtual, lan
 	c.RET()
 }
 
-// peak emits only fused multiply-adds in registers; zero clears one.
-func peak(c *build.Context, level string, vector func() reg.VecVirtual, registers int, zero func(...operand.Op)) {
+// peak emits only multiplications by mul in registers; zero clears one.
+func peak(c *build.Context, level string, vector func() reg.VecVirtual, registers int, mul, zero func(...operand.Op)) {
 	name := "peak" + level
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
@@ -233,10 +242,10 @@ func peak(c *build.Context, level string, vector func() reg.VecVirtual, register
 	}
 	x := vector()
 	zero(x, x, x)
-	c.Doc(fmt.Sprintf("%s does n times %d independent fused multiply-adds on %d floats each.", name, registers, x.Size()/4))
+	c.Doc(fmt.Sprintf("%s does n times %d independent multiply-adds on %d sums each.", name, registers, x.Size()/4))
 	c.Label("loop")
 	for i := range acc {
-		c.VFMADD231PS(x, x, acc[i])
+		mul(x, x, acc[i])
 	}
 	c.DECQ(n)
 	c.JNZ(operand.LabelRef("loop"))

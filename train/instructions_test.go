@@ -1,0 +1,40 @@
+package train_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"trireme/internal/impl"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// On each instruction set of this processor the golden curve holds, and ranks, threads and strategies give the
+// bits of one rank.
+func TestInstructionSets(t *testing.T) {
+	eachSet(t, func(t *testing.T) {
+		for _, name := range []string{"llama-gqa-accum", "gpt2"} {
+			g := readGolden(t, filepath.Join("testdata", "golden", name))
+			g.compare(t, g.run(t, 1, parallel.Default(), g.Hyperparameters.MicroBatchSize, 1))
+			g.Hyperparameters.Steps = 3
+			for _, g.precision = range []parallel.Precision{{}, {Param: tensor.BF16}, {Param: tensor.BF16, Reduce: tensor.BF16}} {
+				cfg := parallel.Default()
+				one := g.run(t, 1, cfg, 1, 1)
+				one.equal(t, name+", 3 threads", g.run(t, 1, cfg, 1, 3))
+				for _, cfg.Strategy = range []string{"no_shard", "full_shard"} {
+					one.equal(t, name+", "+cfg.Strategy+" on 2 ranks", g.run(t, 2, cfg, 1, 1))
+				}
+			}
+		}
+	})
+}
+
+// eachSet runs f on each instruction set of this processor.
+func eachSet(t *testing.T, f func(t *testing.T)) {
+	impl.Each(t, func(t *testing.T) {
+		if impl.Best() == impl.Generic && len(impl.Available()) > 1 {
+			t.Skip("it takes minutes in generic Go, which the tests of operations compare with the others")
+		}
+		f(t)
+	})
+}
