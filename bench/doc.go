@@ -1,9 +1,10 @@
 // Command bench compares trireme with PyTorch on this machine. Runs alternate in pairs, so that a
-// drifting machine speed affects both. It prints medians, and medians of the ratio per pair.
+// drifting machine speed affects both. It prints tables with medians, and medians of the ratio per pair.
 //
-//	go build -o trireme ./cmd/trireme
-//	go run ./bench -peers DIR -pairs 5 step gemm collectives mpi ranks
+//	go run ./bench step gemm collectives ranks mpi
+//	go run ./bench -pairs 3 -dtypes float32,bfloat16 -peer eager,compiled -json step.json -svg step.svg step
+//	go run ./bench -from step.json -svg step.svg
 //
-// DIR has the PyTorch scripts train_torch.py, sgemm_torch.py and coll_torch.py. Each prints one JSON
-// line; see bench/README.md. Nothing else should run on the machine.
+// It builds trireme, and on first use installs PyTorch in a virtual environment in the user's cache
+// directory; -trireme and -python name others. Nothing else should run on the machine. See bench/README.md.
 package main

@@ -1,299 +1,176 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 )
 
-// torchEnv is the fastest environment for PyTorch: no spinning threads, memory kept between steps, and
-// AVX-512 kernels on processors that its OpenBLAS does not know.
-var torchEnv = []string{
-	"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
-	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX", "PYTHONWARNINGS=ignore",
+// comparison is an argument of the command.
+type comparison struct {
+	name string
+	run  func(*harness, context.Context) error
+	peer bool // needs PyTorch
 }
 
-type harness struct {
-	trireme, python, peers string
-	pairs, steps           int
-	configs, threads       []string
+var comparisons = []comparison{
+	{"step", (*harness).step, true},
+	{"gemm", (*harness).gemm, true},
+	{"collectives", (*harness).collectives, true},
+	{"ranks", (*harness).ranks, true},
+	{"mpi", (*harness).mpi, false},
 }
 
 func main() {
-	h := harness{}
-	flag.StringVar(&h.trireme, "trireme", "./trireme", "the program")
-	flag.StringVar(&h.python, "python", "/usr/bin/python3", "a python that imports torch")
-	flag.StringVar(&h.peers, "peers", "", "directory of the PyTorch scripts")
-	flag.IntVar(&h.pairs, "pairs", 5, "pairs of runs")
-	flag.IntVar(&h.steps, "steps", 5, "steps of each training run")
-	configs := flag.String("configs", "A,B,C", "configurations of step")
-	threads := flag.String("threads", "1,2", "numbers of threads of step")
-	flag.Parse()
-	h.threads = strings.Split(*threads, ",")
-	h.configs = strings.Split(*configs, ",")
-	if err := h.run(flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func (h harness) run(what []string) error {
-	if len(what) == 0 {
-		return errors.New("bench: no comparison given. try: step, gemm, collectives, mpi, ranks")
-	}
-	for _, w := range what {
-		f := map[string]func() error{"step": h.step, "gemm": h.gemm, "collectives": h.collectives, "mpi": h.mpi, "ranks": h.ranks}[w]
-		if f == nil {
-			return fmt.Errorf("bench: %q is not one of step, gemm, collectives, mpi, ranks", w)
-		}
-		if err := f(); err != nil {
-			return fmt.Errorf("bench: %s: %w", w, err)
-		}
-	}
-	return nil
-}
-
-type object = map[string]any
-
-func (h harness) runTrireme(args ...string) (object, error) {
-	return output(exec.Command(h.trireme, append(args, "--json")...))
-}
-
-func (h harness) runPyTorch(script string, args ...string) (object, error) {
-	c := exec.Command(h.python, append([]string{filepath.Join(h.peers, script)}, args...)...)
-	c.Env = append(c.Environ(), torchEnv...)
-	return output(c)
-}
-
-func output(c *exec.Cmd) (object, error) {
-	c.Stderr = os.Stderr
-	b, err := c.Output()
+// run runs the command line args: tables to out, progress and the flags' help to progress.
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	o, err := parse(args, progress)
 	if err != nil {
-		return nil, fmt.Errorf("%v: %w", c.Args, err)
+		return err
 	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	var o object
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &o); err != nil {
-		return nil, fmt.Errorf("%v: %w", c.Args, err)
-	}
-	return o, nil
-}
-
-func number(o any, keys ...string) float64 {
-	for _, k := range keys {
-		m, _ := o.(object)
-		o = m[k]
-	}
-	v, _ := o.(float64)
-	return v
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	if len(s) == 0 {
-		return 0
-	}
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
-type series struct{ ours, theirs []float64 }
-
-func (s *series) add(ours, theirs float64) {
-	s.ours, s.theirs = append(s.ours, ours), append(s.theirs, theirs)
-}
-
-func (s *series) ratio() float64 {
-	r := make([]float64, len(s.ours))
-	for i := range r {
-		r[i] = s.ours[i] / s.theirs[i]
-	}
-	return median(r)
-}
-
-func (s *series) row(name string) {
-	r := make([]string, len(s.ours))
-	for i := range r {
-		r[i] = strconv.FormatFloat(s.ours[i]/s.theirs[i], 'f', 2, 64)
-	}
-	fmt.Printf("| %s | %.4g | %.4g | %.2f | %s |\n", name, median(s.ours), median(s.theirs), s.ratio(), strings.Join(r, " "))
-}
-
-func head(title, theirs string) {
-	fmt.Printf("\n%s\n\n| figure | trireme | %s | ratio | pairs |\n|---|---|---|---|---|\n", title, theirs)
-}
-
-func (h harness) step() error {
-	head("training steps", "PyTorch")
-	for _, threads := range h.threads {
-		for _, config := range h.configs {
-			figures := map[string]*series{}
-			keys := []string{"tokens_per_s", "rss_mib", "first_step_s"}
-			for _, k := range keys {
-				figures[k] = &series{}
-			}
-			for range h.pairs {
-				a, err := h.runTrireme("bench", "step", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
-				if err != nil {
-					return err
-				}
-				b, err := h.runPyTorch("train_torch.py", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
-				if err != nil {
-					return err
-				}
-				for _, k := range keys {
-					figures[k].add(number(a, k), number(b, k))
-				}
-			}
-			for _, k := range keys {
-				figures[k].row(fmt.Sprintf("%s, %s threads: %s", config, threads, k))
-			}
-		}
-	}
-	return nil
-}
-
-func (h harness) gemm() error {
-	head("matrix products, one thread, GFLOP/s", "OpenBLAS")
-	figures := map[string]*series{}
-	var order []string
-	var peak []float64
-	for range h.pairs {
-		a, err := h.runTrireme("bench", "gemm", "--threads", "1", "--seconds", "0.5")
-		if err != nil {
+	var r *results
+	if o.from != "" {
+		if r, err = load(o.from); err != nil {
 			return err
 		}
-		b, err := h.runPyTorch("sgemm_torch.py", "--threads", "1", "--sec", "0.5")
-		if err != nil {
-			return err
-		}
-		shapes, _ := b["gflops"].(object)
-		for shape := range shapes {
-			if figures[shape] == nil {
-				figures[shape] = &series{}
-				order = append(order, shape)
-			}
-			figures[shape].add(number(a, "gflops", shape, "median"), number(b, "gflops", shape, "median"))
-		}
-		peak = append(peak, number(a, "fma_peak_gflops"))
+		r.print(out)
+	} else if r, err = o.measure(ctx, out, progress); err != nil {
+		return err
 	}
-	slices.Sort(order)
-	for _, shape := range order {
-		figures[shape].row(shape)
+	if o.svg == "" {
+		return nil
 	}
-	fmt.Printf("\npeak of fused multiply-adds: %.4g GFLOP/s\n", median(peak))
-	return nil
+	drawing, err := r.draw()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.svg, drawing, 0o644)
 }
 
-func (h harness) collectives() error {
-	for _, transport := range []string{"shm", "tcp"} {
-		head("collectives, 2 processes, "+transport, "gloo")
-		figures := map[string]*series{}
-		keys := []string{"all_reduce_4B", "barrier", "all_reduce_1024KiB", "all_reduce_16384KiB", "all_reduce_65536KiB", "all_gather_16384KiB_total"}
-		for range h.pairs {
-			a, err := h.runTrireme("bench", "collectives", "--nproc", "2", "--transport", transport)
-			if err != nil {
-				return err
-			}
-			b, err := h.runPyTorch("coll_torch.py", "--world", "2")
-			if err != nil {
-				return err
-			}
-			for _, k := range keys {
-				unit := "busbw_GBps"
-				if k == "all_reduce_4B" || k == "barrier" {
-					unit = "us"
-				}
-				name := k + ", " + unit
-				if figures[name] == nil {
-					figures[name] = &series{}
-				}
-				figures[name].add(number(a, "res", k, unit), number(b, "res", k, unit))
-			}
-		}
-		for _, name := range slices.Sorted(keysOf(figures)) {
-			figures[name].row(name)
-		}
-	}
-	return nil
+// options are the command line.
+type options struct {
+	args                        []string // as given
+	trireme, python             string   // programs; "": build trireme, install PyTorch
+	pairs, steps                int
+	configs, threads            []string // configs may be empty: those of each comparison
+	dtypes, peers, instructions []string
+	json, svg, from             string // files
+	what                        []comparison
 }
 
-// mpi measures collectives of two processes of an mpirun over mpi, beside tcp, in turn.
-func (h harness) mpi() error {
-	for _, mpirun := range [][]string{{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"}, {"mpirun.mpich"}} {
-		if _, err := exec.LookPath(mpirun[0]); err != nil {
-			fmt.Printf("\nSKIPPED: %v\n", err)
+// parse returns the options of args, whose flags may also follow comparisons. Its error is one line.
+func parse(args []string, help io.Writer) (options, error) {
+	o := options{args: args}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.trireme, "trireme", "", "trireme `FILE`; empty: built from this module")
+	f.StringVar(&o.python, "python", "", "Python `FILE` that imports torch; empty: PyTorch "+torchVersion+" is installed in the user's cache directory on first use")
+	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs, ours and theirs in turn")
+	f.IntVar(&o.steps, "steps", 5, "measured steps of each training run")
+	f.StringVar(&o.json, "json", "", "write results to `FILE`")
+	f.StringVar(&o.svg, "svg", "", "draw tokens per second of step to `FILE`")
+	f.StringVar(&o.from, "from", "", "print and draw results of `FILE`, written with -json, instead of measuring")
+	lists := []struct {
+		to          *[]string
+		name, usage string
+		def         string
+		choices     []string
+	}{
+		{&o.configs, "configs", "models (default A,B,C for step, B,C for ranks)", "", []string{"A", "B", "C"}},
+		{&o.threads, "threads", "threads of step", "1,2", nil},
+		{&o.dtypes, "dtypes", "types of step, gemm and ranks", "float32", []string{"float32", "bfloat16"}},
+		{&o.peers, "peer", "PyTorch modes of step and ranks", "compiled", []string{"eager", "compiled"}},
+		{&o.instructions, "instructions", "instruction sets of both programs", "auto", []string{"auto", "avx2"}},
+	}
+	texts := make([]string, len(lists))
+	for i, l := range lists {
+		usage := "comma-separated " + l.usage
+		if l.choices != nil {
+			usage += ": " + strings.Join(l.choices, ", ")
+		}
+		f.StringVar(&texts[i], l.name, l.def, usage)
+	}
+	for rest := args; ; {
+		if err := f.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintf(help, "usage: go run ./bench [flags] %s\n", strings.Join(names(), " "))
+			f.SetOutput(help)
+			f.PrintDefaults()
+			return o, err
+		} else if err != nil {
+			return o, fmt.Errorf("%w. try: -help", err)
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		i := slices.Index(names(), f.Arg(0))
+		if i < 0 {
+			return o, fmt.Errorf("%q is not one of %s", f.Arg(0), strings.Join(names(), ", "))
+		}
+		o.what, rest = append(o.what, comparisons[i]), f.Args()[1:]
+	}
+	for i, l := range lists {
+		if texts[i] == "" {
+			if l.def != "" {
+				return o, fmt.Errorf("-%s is empty. try: -%s %s", l.name, l.name, l.def)
+			}
 			continue
 		}
-		head("collectives, 2 processes of "+mpirun[0]+", mpi", "tcp")
-		figures := map[string]*series{}
-		for range h.pairs {
-			var both [2]object
-			for i, transport := range []string{"mpi", "tcp"} {
-				args := append(append([]string{}, mpirun[1:]...), "-n", "2", h.trireme, "bench", "collectives", "--transport", transport, "--json")
-				var err error
-				if both[i], err = output(exec.Command(mpirun[0], args...)); err != nil {
-					return err
-				}
+		*l.to = strings.Split(texts[i], ",")
+		for _, v := range *l.to {
+			if l.choices != nil && !slices.Contains(l.choices, v) {
+				return o, fmt.Errorf("-%s has %q, which is not one of %s", l.name, v, strings.Join(l.choices, ", "))
 			}
-			for k, unit := range map[string]string{"all_reduce_4B": "us", "barrier": "us", "all_reduce_1024KiB": "busbw_GBps", "all_reduce_16384KiB": "busbw_GBps", "all_reduce_65536KiB": "busbw_GBps"} {
-				name := k + ", " + unit
-				if figures[name] == nil {
-					figures[name] = &series{}
-				}
-				figures[name].add(number(both[0], "res", k, unit), number(both[1], "res", k, unit))
-			}
-		}
-		for _, name := range slices.Sorted(keysOf(figures)) {
-			figures[name].row(name)
 		}
 	}
-	return nil
+	return o, o.check()
 }
 
-func keysOf(m map[string]*series) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
+func names() (out []string) {
+	for _, c := range comparisons {
+		out = append(out, c.name)
 	}
+	return out
 }
 
-// ranks compares two ranks that share a model with two independent runs at the same time.
-func (h harness) ranks() error {
-	head("two ranks under full_shard on config B, tokens/s", "two runs of one rank")
-	var s series
-	steps := strconv.Itoa(h.steps)
-	for range h.pairs {
-		two, err := h.runTrireme("bench", "step", "--config", "B", "--threads", "1", "--nproc", "2", "--steps", steps)
-		if err != nil {
-			return err
+func (o options) check() error {
+	for _, t := range o.threads {
+		if n, err := strconv.Atoi(t); err != nil || n < 1 {
+			return fmt.Errorf("-threads has %q: it must be a number from 1", t)
 		}
-		var sum [2]float64
-		var errs [2]error
-		var wg sync.WaitGroup
-		for i := range sum {
-			wg.Go(func() {
-				var o object
-				o, errs[i] = h.runTrireme("bench", "step", "--config", "B", "--threads", "1", "--steps", steps)
-				sum[i] = number(o, "tokens_per_s")
-			})
-		}
-		wg.Wait()
-		if err := errors.Join(errs[:]...); err != nil {
-			return err
-		}
-		s.add(number(two, "tokens_per_s"), sum[0]+sum[1])
 	}
-	s.row("tokens_per_s")
+	switch {
+	case o.pairs < 1:
+		return fmt.Errorf("-pairs is %d: it must be at least 1", o.pairs)
+	case o.steps < 1:
+		return fmt.Errorf("-steps is %d: it must be at least 1", o.steps)
+	case o.from != "" && (len(o.what) > 0 || o.json != ""):
+		return errors.New("-from measures nothing. try: -from FILE -svg OUT, without -json and comparisons")
+	case o.from == "" && len(o.what) == 0:
+		return fmt.Errorf("no comparison given. try: go run ./bench step, or one of %s", strings.Join(names(), ", "))
+	case o.from == "" && o.svg != "" && !slices.ContainsFunc(o.what, func(c comparison) bool { return c.name == "step" }):
+		return errors.New("-svg draws training steps. try: -svg FILE step")
+	}
 	return nil
 }

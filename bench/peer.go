@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"trireme/internal/flock"
+)
+
+// torchVersion is the version of PyTorch that is installed.
+const torchVersion = "2.9.1"
+
+//go:embed peer.py
+var peerProgram []byte
+
+//go:embed peer_step.py
+var peerStep []byte
+
+// peer is PyTorch.
+type peer struct {
+	python string
+	dir    string // has the program, and code that torch.compile wrote
+}
+
+// newPeer writes the program to dir. Without python it installs PyTorch in the user's cache directory, unless
+// it is there.
+func newPeer(ctx context.Context, python, dir string, progress io.Writer) (*peer, error) {
+	if python == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("no directory for PyTorch: %w. try: -python FILE", err)
+		}
+		if python, err = install(ctx, filepath.Join(cache, "trireme", "bench", "torch-"+torchVersion), progress); err != nil {
+			return nil, err
+		}
+	}
+	for name, text := range map[string][]byte{"peer.py": peerProgram, "peer_step.py": peerStep} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return &peer{python, dir}, nil
+}
+
+// install creates a virtual environment with PyTorch in dir and returns its Python. A file in dir marks a
+// complete one.
+func install(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	python, complete := filepath.Join(dir, "bin", "python3"), filepath.Join(dir, "complete")
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := flock.Lock(ctx, dir+".lock", 0o644, func() { fmt.Fprintln(progress, "waiting for another installation in", dir) })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(complete); !errors.Is(err, fs.ErrNotExist) {
+		return python, err
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		return "", errors.New("python3 is not in PATH. try: install Python 3, or -python FILE that imports torch")
+	}
+	fmt.Fprintf(progress, "installing PyTorch %s in %s, once: some minutes and gigabytes\n", torchVersion, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if _, err := output(command(ctx, "python3", "-m", "venv", dir)); err != nil {
+		return "", fmt.Errorf("python3 -m venv %s: %w. try: install Python's venv, or -python FILE that imports torch", dir, err)
+	}
+	if _, err := output(command(ctx, python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "torch=="+torchVersion)); err != nil {
+		return "", fmt.Errorf("pip install torch==%s: %w. try: pip's environment variables for an index or a proxy, or -python FILE that imports torch", torchVersion, err)
+	}
+	return python, os.WriteFile(complete, nil, 0o644)
+}
+
+// version returns the version of PyTorch and the instruction set that it selects.
+func (p *peer) version(ctx context.Context, instructions string) (version, set string, err error) {
+	o, err := decode(p.command(ctx, instructions, "", "version"), p.python)
+	if err != nil {
+		return "", "", fmt.Errorf("%w. try: -python FILE that imports torch, or no -python to install PyTorch %s", err, torchVersion)
+	}
+	version, _ = o["torch"].(string)
+	set, _ = o["instructions"].(string)
+	return version, set, nil
+}
+
+// run runs the program. kernels is the instruction set that trireme selects.
+func (p *peer) run(instructions, kernels string, args ...string) measurement {
+	return func(ctx context.Context) (object, error) {
+		began := strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)
+		return decode(p.command(ctx, instructions, kernels, append(args, "--began", began)...), "PyTorch "+args[0])
+	}
+}
+
+func (p *peer) command(ctx context.Context, instructions, kernels string, args ...string) *exec.Cmd {
+	c := command(ctx, p.python, append([]string{filepath.Join(p.dir, "peer.py")}, args...)...)
+	c.Env = append(c.Environ(), peerEnv(instructions, kernels)...)
+	c.Env = append(c.Env, "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(p.dir, "inductor-"+instructions))
+	return c
+}
+
+// peerEnv is the fastest environment for PyTorch: no spinning threads, memory kept between steps, and
+// AVX-512 kernels on processors that an old OpenBLAS does not detect. avx2 restricts its libraries.
+func peerEnv(instructions, kernels string) []string {
+	env := []string{
+		"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
+		"MALLOC_TOP_PAD_=268435456", "PYTHONWARNINGS=ignore", "PYTHONDONTWRITEBYTECODE=1",
+	}
+	switch {
+	case instructions == "avx2":
+		env = append(env, "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2", "MKL_ENABLE_INSTRUCTIONS=AVX2", "OPENBLAS_CORETYPE=Haswell")
+	case strings.HasPrefix(kernels, "avx512"), kernels == "amx":
+		env = append(env, "OPENBLAS_CORETYPE=SkylakeX")
+	}
+	return env
+}
