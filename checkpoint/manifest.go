@@ -63,6 +63,8 @@ type manifest struct {
 	ChunkBytes int              `json:"chunk_bytes"`
 	Files      []manifestFile   `json:"files"`
 	Tensors    []manifestTensor `json:"tensors"`
+
+	digest string // of the file, in hexadecimal; set by verify
 }
 
 type manifestFile struct {
@@ -263,6 +265,7 @@ func verify(fs fileSystem, dir string) (*manifest, error) {
 			return nil, fmt.Errorf("%s %w", f.Name, err)
 		}
 	}
+	m.digest = fmt.Sprintf("%x", sha256.Sum256(b))
 	return m, nil
 }
 

@@ -84,17 +84,27 @@ func (s *Store) retain(saved int) (notices []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	kept := 1
+	last := Saved{Step: saved}
+	all, paths := []Saved{last}, []string{""}
 	for _, f := range found { // newest first
-		if f.Err != nil || !owns(s.run, f) || f.Step == saved || f.Step == s.protected {
+		if f.Err == nil && owns(s.run, f) && f.Step != saved {
+			all, paths = append(all, Saved{Step: f.Step, Protected: f.Step == s.protected}), append(paths, f.Path)
+		}
+	}
+	for i, kept := range (Retention{Last: s.cfg.KeepLastN}).Keep(all) {
+		if kept {
 			continue
 		}
-		if kept++; kept <= s.cfg.KeepLastN {
-			continue
-		}
-		if err := s.remove(f.Path); err != nil {
+		if err := s.remove(paths[i]); err != nil {
 			notices = append(notices, err.Error())
 		}
 	}
 	return notices
+}
+
+// Remove deletes a checkpoint of dir. No partial checkpoint has a checkpoint's name at any time. The caller holds the
+// lock of the run.
+func Remove(dir, path string) error {
+	s := Store{dir: dir, fs: disk{}}
+	return s.remove(path)
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -58,6 +59,15 @@ func (c Training) Best(all []monitor.Evaluation) (best monitor.Evaluation, ok bo
 		}
 	}
 	return best, ok
+}
+
+// BestStep returns the step of the best evaluation in the state of a checkpoint (checkpoint.Meta); false if it has none.
+func BestStep(state []byte) (step int64, ok bool) {
+	var p progress
+	if err := json.Unmarshal(state, &p); err != nil || p.Best == nil {
+		return 0, false
+	}
+	return p.Best.Step, true
 }
 
 // updateBest records an evaluation that is better than all before and keeps its checkpoint. A value

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"trireme/checkpoint"
 
 	"trireme/fault"
 	"trireme/monitor"
@@ -38,7 +39,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 		return e, err
 	}
 	if deps.Checkpoint != "" {
-		err = loadParams(ctx, r.backend, r.engine, deps.Checkpoint)
+		err = loadParams(ctx, r.backend, r.engine, deps.Checkpoint, checkpoint.Param)
 	} else {
 		err = r.loadWeights(ctx, false)
 	}

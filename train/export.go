@@ -60,7 +60,8 @@ func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string)
 	}
 	entries, shards := exported(model.Params(r.model), owned, dt)
 	if r.deps.World.Rank() == 0 {
-		err = r.exportConfig(dir, dt, tokenizers)
+		files := modelFiles{config: r.config, info: r.info, labels: r.sets.Labels, path: r.Config.Model.Path, tokenizers: tokenizers}
+		err = files.write(dir, dt)
 	}
 	o := checkpoint.ExportOptions{MaxShardSize: int64(r.Config.Export.MaxShardSize), Device: r.backend}
 	// Other ranks would wait for this one if it returned early.
@@ -90,7 +91,16 @@ func exported(params []*nn.Param, owned []tensor.Shard, dt tensor.DType) (entrie
 	return entries, shards
 }
 
-func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) error {
+// modelFiles are the files of an exported model besides its weights.
+type modelFiles struct {
+	config     *model.Config
+	info       model.Info
+	labels     []string // names of the classes; nil leaves those of config
+	path       string   // of the original model, whose generation_config.json is copied; may be empty
+	tokenizers []string // see Run.Export
+}
+
+func (f modelFiles) write(dir string, dt tensor.DType) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -98,8 +108,8 @@ func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) err
 		return fmt.Errorf("train: %w", err)
 	}
 	var config map[string]json.RawMessage
-	if err := json.Unmarshal(r.config.JSON, &config); err != nil {
-		return fmt.Errorf("train: %s: %w", r.config.Path, err)
+	if err := json.Unmarshal(f.config.JSON, &config); err != nil {
+		return fmt.Errorf("train: %s: %w", f.config.Path, err)
 	}
 	dtype := "torch_dtype" // newer files call it dtype
 	if _, newer := config["dtype"]; newer {
@@ -107,16 +117,16 @@ func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) err
 		delete(config, "torch_dtype")
 	}
 	config[dtype] = json.RawMessage(`"` + dt.String() + `"`)
-	if err := nameLabels(config, r.sets.Labels, r.info.Labels); err != nil {
+	if err := nameLabels(config, f.labels, f.info.Labels); err != nil {
 		return err
 	}
 	if err := writeJSON(filepath.Join(dir, "config.json"), config); err != nil {
 		return err
 	}
-	if err := r.exportGeneration(dir, config); err != nil {
+	if err := f.writeGeneration(dir, config); err != nil {
 		return err
 	}
-	for _, from := range tokenizers {
+	for _, from := range f.tokenizers {
 		copied, err := copyTokenizer(dir, from)
 		if err != nil || copied > 0 {
 			return err
@@ -139,13 +149,13 @@ func copyTokenizer(to, from string) (copied int, err error) {
 
 const generationFile = "generation_config.json"
 
-// exportGeneration copies generation_config.json, or writes one with the special token ids.
-func (r *Run) exportGeneration(dir string, config map[string]json.RawMessage) error {
-	if r.info.Task != model.Causal {
+// writeGeneration copies generation_config.json, or writes one with the special token ids.
+func (f modelFiles) writeGeneration(dir string, config map[string]json.RawMessage) error {
+	if f.info.Task != model.Causal {
 		return nil
 	}
-	if path := r.Config.Model.Path; path != "" {
-		if copied, err := copyFiles(dir, path, []string{generationFile}); err != nil || copied > 0 {
+	if f.path != "" {
+		if copied, err := copyFiles(dir, f.path, []string{generationFile}); err != nil || copied > 0 {
 			return err
 		}
 	}

@@ -24,18 +24,18 @@ func TestOldCheckpointInputs(t *testing.T) {
 
 // generation_config.json has the special token ids of config.json.
 func TestGenerationConfig(t *testing.T) {
-	r, dir := &Run{info: model.Info{Task: model.Causal}}, t.TempDir()
+	f, dir := modelFiles{info: model.Info{Task: model.Causal}}, t.TempDir()
 	config := map[string]json.RawMessage{"eos_token_id": json.RawMessage("2"), "pad_token_id": json.RawMessage("null"), "vocab_size": json.RawMessage("9")}
-	if err := r.exportGeneration(dir, config); err != nil {
+	if err := f.writeGeneration(dir, config); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "generation_config.json"))
 	if want := "{\n  \"_from_model_config\": true,\n  \"eos_token_id\": 2\n}\n"; err != nil || string(b) != want {
 		t.Errorf("%s, %v, want %s", b, err, want)
 	}
-	r.info.Task = model.Masked
+	f.info.Task = model.Masked
 	other := t.TempDir()
-	if err := r.exportGeneration(other, config); err != nil {
+	if err := f.writeGeneration(other, config); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _ := os.ReadDir(other); len(entries) > 0 {

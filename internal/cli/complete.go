@@ -30,6 +30,7 @@ var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirecti
 	"strategy":      among(parallel.StrategyNames()...),
 	"trace":         among("steps="),
 	"transport":     among(transports...),
+	"weights":       among("final", "ema"),
 
 	"activation_checkpointing": among("true", "false"),
 }

@@ -42,15 +42,7 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	if in("manifest.json") || in("COMMIT") {
 		return openSource(&modelSource{checkpoint: name})
 	}
-	dir, isRun := name, in(rundir.Identity)
-	if isRun {
-		c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, rundir.Config)))
-		if dir = (checkpoint.Config{}).Directory(name); err == nil {
-			dir = c.Value.Checkpoint.Directory(name)
-		}
-	} else if at := (checkpoint.Config{}).Directory(name); exists(at) {
-		dir = at
-	}
+	dir, isRun := checkpointsIn(name)
 	if !checkpoint.Exists(dir) {
 		if isRun {
 			return nil, usage(name+" is a run without a final_model or a checkpoint", "trireme train --resume auto --output_dir "+name)
@@ -68,6 +60,22 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 		return nil, err
 	}
 	return openSource(&modelSource{checkpoint: path})
+}
+
+// checkpointsIn returns the directory of the checkpoints of a run, or that in another directory, or else the directory
+// itself.
+func checkpointsIn(name string) (dir string, isRun bool) {
+	at := (checkpoint.Config{}).Directory(name)
+	if isRun = exists(filepath.Join(name, rundir.Identity)); isRun {
+		if c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, rundir.Config))); err == nil {
+			at = c.Value.Checkpoint.Directory(name)
+		}
+		return at, true
+	}
+	if exists(at) {
+		return at, false
+	}
+	return name, false
 }
 
 // openSource reads the configuration in a checkpoint.

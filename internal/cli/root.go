@@ -35,6 +35,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 	root.AddCommand(
 		newAlert(),
 		newBench(),
+		newCheckpoint(),
 		newCompletion(),
 		newConfig(),
 		newData(),

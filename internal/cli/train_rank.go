@@ -163,7 +163,7 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 		return err
 	}
 	if !isTrial() {
-		if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), j.tokenizers()...); err != nil {
+		if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), tokenizersOf(j.cfg)...); err != nil {
 			return err
 		}
 	}
@@ -259,10 +259,10 @@ type keepOpen struct{ monitor.Sink }
 
 func (keepOpen) Close() error { return nil }
 
-// tokenizers returns the directories to copy a tokenizer from. The first that has one is used.
-func (j *job) tokenizers() []string {
+// tokenizersOf returns the directories to copy a tokenizer from. The first that has one is used.
+func tokenizersOf(cfg train.Config) []string {
 	var dirs []string
-	for _, d := range []string{j.cfg.Data.Tokenizer, j.cfg.Model.Path} {
+	for _, d := range []string{cfg.Data.Tokenizer, cfg.Model.Path} {
 		if d != "" {
 			dirs = append(dirs, d)
 		}
