@@ -224,7 +224,7 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 		if from != to {
 			narrow := e.converted[:(hi-lo)*size]
 			safetensors.Convert(narrow, to, b, from)
-			if to == tensor.F16 && overflows(narrow, b, from) {
+			if to == tensor.F16 && Overflows(narrow, b, from) {
 				return fault.Try(fmt.Errorf("checkpoint: write %s: values exceed 65504, the float16 maximum", t.Name), "bfloat16 or float32")
 			}
 			b = narrow
@@ -236,8 +236,8 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 	return nil
 }
 
-// overflows reports whether half has an infinite F16 where the source value in b is finite.
-func overflows(half, b []byte, from tensor.DType) bool {
+// Overflows reports whether half has an infinite F16 where the source value in b is finite.
+func Overflows(half, b []byte, from tensor.DType) bool {
 	const infinite = 0x7c00
 	le, one := binary.LittleEndian, make([]byte, 4)
 	for i := 0; i < len(half); i += 2 {

@@ -301,7 +301,7 @@ func TestExportOverflow(t *testing.T) {
 		binary.LittleEndian.PutUint32(b, math.Float32bits(v))
 		half := make([]byte, 2)
 		safetensors.Convert(half, tensor.F16, b, tensor.F32)
-		if got := overflows(half, b, tensor.F32); got != strings.Contains(want, "beyond") {
+		if got := Overflows(half, b, tensor.F32); got != strings.Contains(want, "beyond") {
 			t.Errorf("%v overflows: %t", v, got)
 		}
 	}

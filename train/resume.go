@@ -44,8 +44,10 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		return nil, err
 	}
 	p.Inputs = r.state.Inputs
-	if err := r.loader.Restore(p.Data); err != nil {
-		return nil, fmt.Errorf("train: %s: %w", got.Path, err)
+	if p.Data != (data.State{}) { // that of a converted checkpoint: start with the first row
+		if err := r.loader.Restore(p.Data); err != nil {
+			return nil, fmt.Errorf("train: %s: %w", got.Path, err)
+		}
 	}
 	if p.Recomputing = p.Recomputing && r.Config.Recompute.delayed(); p.Recomputing {
 		r.Config.Recompute.Apply(r.model.Units())

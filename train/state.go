@@ -48,6 +48,16 @@ func (r *Run) Save(ctx context.Context) error {
 	return waitingGroup{r.deps.ProcessGroup, &r.between.waited}.barrier(ctx) // rank 0 has deleted old ones
 }
 
+// ConvertedState returns checkpoint.Meta.State of a checkpoint that another program saved after steps
+// steps, whose position in the data is unknown.
+func ConvertedState(steps int) ([]byte, error) {
+	b, err := json.Marshal(progress{Step: int64(steps), Updates: steps})
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	return b, nil
+}
+
 func (r *Run) evaluate(ctx context.Context) error {
 	defer r.deps.Trace.End(r.deps.Trace.Begin(trace.Span{Kind: trace.Evaluation}))
 	defer func(began int64) { r.between.eval += trace.Elapsed(began) }(trace.Now())

@@ -54,6 +54,11 @@ func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) er
 		*j.keyValue(r.Key) = r.Path
 	}
 	j.dropFileDefaults()
+	if !j.cfg.Model.RandomWeights {
+		if err := checkWeights(j.cfg.Model.Path); err != nil {
+			return err
+		}
+	}
 	return j.print()
 }
 

@@ -133,6 +133,9 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 
 func (s *modelSource) load(ctx context.Context, d device.Config) (*train.LoadedModel, error) {
 	if s.checkpoint == "" {
+		if err := checkWeights(s.dir); err != nil {
+			return nil, err
+		}
 		return train.LoadModel(families, s.dir, d)
 	}
 	config, err := modelOf(s.cfg)

@@ -38,6 +38,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newCheckpoint(),
 		newCompletion(),
 		newConfig(),
+		newConvert(),
 		newData(),
 		newDoctor(),
 		newEval(),

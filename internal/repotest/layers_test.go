@@ -8,15 +8,15 @@ import (
 // layers lists packages by layer, the lowest first. A name includes its subfolders if none of them is
 // listed. A package imports only from lower layers.
 var layers = [][]string{
-	0:  {"fault", "flight", "internal/clustertest", "internal/cpuid", "internal/dl", "internal/gcm", "internal/netns", "internal/ordered", "internal/secureconn", "internal/wire", "trace"},
+	0:  {"fault", "flight", "internal/clustertest", "internal/cpuid", "internal/dl", "internal/gcm", "internal/netns", "internal/ordered", "internal/pickle", "internal/secureconn", "internal/wire", "trace"},
 	1:  {"internal/cluster/store", "internal/conf", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/render", "internal/tracefile", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "internal/scaling", "internal/tracereport", "internal/tracing", "launch"},
 	3:  {"tensor", "internal/cluster", "internal/runlog", "internal/trackers", "internal/view"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn", "internal/alert", "internal/verdict"},
 	5:  {"nn", "checkpoint", "collective/mpi", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record", "internal/ui"},
-	6:  {"internal/preflight", "internal/reportcard", "parallel", "model", "internal/backend/xla"},
+	6:  {"internal/preflight", "internal/reportcard", "internal/torchfile", "parallel", "model", "internal/backend/xla"},
 	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
-	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
+	8:  {"internal/convert", "internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
 	9:  {"internal/cli"},
 	10: {"cmd/trireme", "bench", "examples"},
 }

@@ -1,0 +1,145 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"trireme/checkpoint"
+	"trireme/fault"
+	"trireme/internal/pickle"
+	"trireme/internal/torchfile"
+)
+
+// stateKeys are the keys under which trainers save the model's state dict, in order of preference.
+var stateKeys = []string{"model_state_dict", "state_dict", "model", "module", "model_state", "net"}
+
+// stepKeys are the keys of the number of steps.
+var stepKeys = []string{"global_step", "global_steps", "step", "iteration"}
+
+// openTorch adds the tensors of a file of torch.save.
+func (s *Source) openTorch(path string) error {
+	f, err := torchfile.Open(path, torchfile.Options{})
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, f.Close)
+	root, ok := f.Value().(*pickle.Dict)
+	if !ok {
+		return fault.Try(fmt.Errorf("convert: %s holds %s, not a state dict", path, describe(f.Value())), "torch.save(model.state_dict(), FILE)")
+	}
+	s.Step = max(s.Step, stepOf(root))
+	d := stateDict(root, 0)
+	if d == nil {
+		return fault.Try(fmt.Errorf("convert: %s has no state dict of a model; its keys are %s", path, keysOf(root)), "torch.save(model.state_dict(), FILE)")
+	}
+	if root != d {
+		if others := otherStates(root); len(others) > 0 {
+			s.note("%s has no names of parameters and is left out", strings.Join(others, ", "))
+		}
+	}
+	s.addState(d)
+	return nil
+}
+
+// stateDict finds the dict of tensors in what a trainer saved.
+func stateDict(d *pickle.Dict, depth int) *pickle.Dict {
+	for i, v := range d.Values {
+		if _, ok := d.Keys[i].(string); !ok {
+			continue
+		}
+		if _, ok := v.(*torchfile.Tensor); ok {
+			return d
+		}
+	}
+	if depth == 4 {
+		return nil
+	}
+	for _, key := range stateKeys {
+		v, _ := d.Get(key)
+		if below, ok := v.(*pickle.Dict); ok {
+			if found := stateDict(below, depth+1); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// otherStates lists the optimizer states beside the model's state dict: they number parameters.
+func otherStates(d *pickle.Dict) (names []string) {
+	for _, key := range d.Keys {
+		name, _ := key.(string)
+		if v, _ := d.Get(name); strings.Contains(name, "optim") && v != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (s *Source) addState(d *pickle.Dict) {
+	var others []string
+	for i, key := range d.Keys {
+		name, ok := key.(string)
+		if t, isTensor := d.Values[i].(*torchfile.Tensor); ok && isTensor {
+			s.Tensors = append(s.Tensors, Tensor{checkpoint.Param, name, t.Type, t.Shape, t.ReadRange})
+		} else if d.Values[i] != nil {
+			others = append(others, fmt.Sprintf("%v (%s)", key, describe(d.Values[i])))
+		}
+	}
+	if len(others) > 0 {
+		s.note("left out, not tensors: %s", few(others))
+	}
+}
+
+func stepOf(d *pickle.Dict) int {
+	for _, key := range stepKeys {
+		if v, ok := d.Get(key); ok {
+			if n, ok := v.(int64); ok && n >= 0 && n < 1<<40 {
+				return int(n)
+			}
+		}
+	}
+	return 0
+}
+
+func keysOf(d *pickle.Dict) string {
+	var names []string
+	for _, k := range d.Keys {
+		if name, ok := k.(string); ok {
+			names = append(names, fmt.Sprintf("%.40q", name))
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "no strings"
+	}
+	return few(names)
+}
+
+// describe names the type of a value of a pickle.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return "a bool"
+	case int64:
+		return "an int"
+	case float64:
+		return "a float"
+	case string:
+		return "a string"
+	case *pickle.Dict:
+		return "a dict"
+	case *pickle.List:
+		return "a list"
+	case pickle.Tuple:
+		return "a tuple"
+	case *torchfile.Tensor:
+		return "one tensor"
+	case *pickle.Object:
+		return "an object of " + v.Class.String()
+	}
+	return "a value"
+}
