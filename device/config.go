@@ -55,6 +55,13 @@ type Config struct {
 	// equal on all processors that have it. auto is the fastest that the processor has, as trireme version
 	// prints. Default auto.
 	Instructions Instructions `yaml:"instructions"`
+	// Float32Matmul is how products of float32 matrices are computed on a processor with matrix tiles
+	// (AMX). highest uses float32 fused multiply-adds and has the same bits on all processors. bfloat16x6
+	// splits each number into three bfloat16 parts and sums six products of parts, with errors of the size
+	// of float32's own rounding. high sums three products of two parts, which have 16 bits together, as
+	// PyTorch's set_float32_matmul_precision("high") allows. Processors without tiles compute highest. Used
+	// by cpu. Default highest.
+	Float32Matmul Float32Matmul `yaml:"float32_matmul"`
 	// MemoryLimit is the memory for all ranks of this machine, such as 60GiB or 64GB. A run with a
 	// larger planned peak is refused before it starts. Empty is the available memory of the machine
 	// and the control group. Default "".
@@ -65,7 +72,7 @@ type Config struct {
 
 // DefaultConfig is the default configuration.
 func DefaultConfig() Config {
-	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, Instructions: AutoInstructions}
+	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, Instructions: AutoInstructions, Float32Matmul: Highest}
 }
 
 // Validate checks all fields. It does not look for plug-ins or devices.
@@ -73,6 +80,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Name == XLA && c.Plugin == "":
 		return fault.Try(fault.At("name", "xla needs the file of a plug-in"), "%s", fault.Set("device.plugin", "FILE.so"))
+	case c.Name.Accelerator() && c.Float32Matmul.parts() > 0:
+		return fault.Try(fault.At("float32_matmul", "is %s, which is used by cpu only: products of float32 on %s are float32", c.Float32Matmul, c.Name), "%s", fault.Set("device.float32_matmul", string(Highest)))
 	case c.ProcessRanks < 0:
 		return fault.At("ranks_per_process", "is %d: it must not be negative", c.ProcessRanks)
 	case !(c.MemoryFraction > 0 && c.MemoryFraction <= 1):
@@ -104,7 +113,7 @@ func (c Config) ThreadsPerRank(localRanks int) int {
 // Open opens the device of a rank of process p, one of localRanks ranks on this machine. plan is its planned
 // usage, nil if unknown.
 func (c Config) Open(p Process, shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
-	o := Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan}
+	o := Options{Threads: c.ThreadsPerRank(localRanks), Float32Matmul: c.Float32Matmul, Shared: shared, Plan: plan}
 	if c.Name.Accelerator() {
 		return openAccelerator(c, p, o)
 	}

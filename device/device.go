@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Threads per rank; 0 is 1. Results do not depend on it.
 	Threads int
+	// Float32Matmul is how products of float32 matrices are computed; "" is Highest.
+	Float32Matmul Float32Matmul
 	// Shared is memory that other ranks of this host map; nil for none.
 	Shared *tensor.Arena
 	// Reserve is the private address space in bytes; 0 is the backend's default.
@@ -39,7 +41,7 @@ var (
 func Open(name string, o Options) (Device, error) {
 	switch name {
 	case "cpu":
-		b, err := cpu.New(cpu.Options{Threads: o.Threads, Shared: o.Shared, Reserve: o.Reserve, Plan: o.Plan})
+		b, err := cpu.New(cpu.Options{Threads: o.Threads, Float32Parts: o.Float32Matmul.parts(), Shared: o.Shared, Reserve: o.Reserve, Plan: o.Plan})
 		if err != nil {
 			return nil, err // an interface of a nil *Backend would not be nil
 		}

@@ -36,6 +36,7 @@ type golden struct {
 	changes         map[string]any // in config.json
 	dir             string
 	precision       parallel.Precision
+	matmul          device.Float32Matmul
 	scaler          *optim.Scaler   // nil for none
 	optimizer       optim.Optimizer // nil for AdamW
 	offload         parallel.Offload
@@ -141,7 +142,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	open := g.devices
 	if open == nil {
 		open = func(collective.World) (device.Device, collective.World, error) {
-			b, err := device.Open("cpu", device.Options{Threads: threads})
+			b, err := device.Open("cpu", device.Options{Threads: threads, Float32Matmul: g.matmul})
 			return b, w, err
 		}
 	}

@@ -2,8 +2,10 @@ package train_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"trireme/device"
 	"trireme/internal/impl"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -27,6 +29,31 @@ func TestInstructionSets(t *testing.T) {
 			}
 		}
 	})
+}
+
+// With products of bfloat16 parts ranks, threads and strategies give the bits of one rank too, and six products have
+// the golden curve.
+func TestFloat32Matmul(t *testing.T) {
+	if !impl.Tiles() {
+		t.Skip("SKIPPED: this processor has no tiles of bfloat16, and computes highest")
+	}
+	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
+	cfg := parallel.Default()
+	highest := g.run(t, 1, cfg, g.Hyperparameters.MicroBatchSize, 1)
+	for _, g.matmul = range []device.Float32Matmul{device.BFloat16x6, device.High} {
+		whole := g.run(t, 1, cfg, g.Hyperparameters.MicroBatchSize, 1)
+		if slices.Equal(whole.loss, highest.loss) {
+			t.Errorf("%s has the losses of highest", g.matmul)
+		}
+		if g.matmul == device.BFloat16x6 {
+			g.compare(t, whole)
+		}
+		one := g.run(t, 1, cfg, 1, 1)
+		one.equal(t, string(g.matmul)+", 3 threads", g.run(t, 1, cfg, 1, 3))
+		for _, cfg.Strategy = range []string{"no_shard", "full_shard"} {
+			one.equal(t, string(g.matmul)+", "+cfg.Strategy+" on 2 ranks", g.run(t, 2, cfg, 1, 1))
+		}
+	}
 }
 
 // eachSet runs f on each instruction set of this processor.

@@ -63,10 +63,11 @@ func TrainingGEMMShapes() []GEMMShape {
 
 // GEMMOptions configure GEMM.
 type GEMMOptions struct {
-	Threads int           // 0 is 1
-	Time    time.Duration // per shape; 0 is 1.5 seconds
-	Shapes  []GEMMShape   // nil is PeerGEMMShapes
-	DType   tensor.DType  // F32, BF16 or F16; weight gradients are F32
+	Threads       int                  // 0 is 1
+	Time          time.Duration        // per shape; 0 is 1.5 seconds
+	Shapes        []GEMMShape          // nil is PeerGEMMShapes
+	Float32Matmul device.Float32Matmul // "" is Highest
+	DType         tensor.DType         // F32, BF16 or F16; weight gradients are F32
 }
 
 // GEMMSpeed is the speed of a shape in GFLOP/s over N products.
@@ -95,7 +96,7 @@ func GEMM(ctx context.Context, o GEMMOptions) (GEMMReport, error) {
 		o.Shapes = PeerGEMMShapes()
 	}
 	r := GEMMReport{Threads: o.Threads, GFLOPS: map[string]GEMMSpeed{}, PercentOfPeak: map[string]float64{}, DType: o.DType.String()}
-	b, err := device.Open("cpu", device.Options{Threads: o.Threads})
+	b, err := device.Open("cpu", device.Options{Threads: o.Threads, Float32Matmul: o.Float32Matmul})
 	if err != nil {
 		return r, fmt.Errorf("bench: gemm: %w", err)
 	}

@@ -25,7 +25,7 @@ func newBenchGEMM() *cobra.Command {
 	var threads int
 	var seconds float64
 	var shapes, dtype string
-	instructions := device.AutoInstructions
+	instructions, matmul := device.AutoInstructions, device.Highest
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "gemm",
@@ -52,7 +52,10 @@ multiply-adds during the run, or with bfloat16 products if the processor is fast
 			if err := useInstructions(instructions); err != nil {
 				return err
 			}
-			o := bench.GEMMOptions{Threads: threads, Time: time.Duration(seconds * float64(time.Second)), Shapes: list}
+			if err := oneOf("float32_matmul", string(matmul), matmul.Choices()...); err != nil {
+				return err
+			}
+			o := bench.GEMMOptions{Threads: threads, Float32Matmul: matmul, Time: time.Duration(seconds * float64(time.Second)), Shapes: list}
 			o.DType, _ = tensor.ParseDType(dtype)
 			r, err := bench.GEMM(c.Context(), o)
 			if err != nil {
@@ -72,6 +75,7 @@ multiply-adds during the run, or with bfloat16 products if the processor is fast
 	f.StringVar(&shapes, "shapes", "peers", "peers (of the comparison with OpenBLAS), training (of bench step), or a list such as 512x768x3072,512x768x3072_dw")
 	f.StringVar(&dtype, "dtype", "float32", "type of the operands: float32, bfloat16 or float16")
 	addInstructions(f, &instructions)
+	addFloat32Matmul(f, &matmul)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = c.RegisterFlagCompletionFunc("shapes", cobra.FixedCompletions([]string{"peers", "training"}, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flag exists
 	return c
@@ -80,6 +84,11 @@ multiply-adds during the run, or with bfloat16 products if the processor is fast
 // addInstructions adds the flag of device.instructions.
 func addInstructions(f *pflag.FlagSet, to *device.Instructions) {
 	f.StringVar((*string)(to), "instructions", string(*to), "instruction set of operations on cpu: "+strings.Join(to.Choices(), ", "))
+}
+
+// addFloat32Matmul adds the flag of device.float32_matmul.
+func addFloat32Matmul(f *pflag.FlagSet, to *device.Float32Matmul) {
+	f.StringVar((*string)(to), "float32_matmul", string(*to), "products of float32 matrices on cpu: "+strings.Join(to.Choices(), ", "))
 }
 
 func useInstructions(i device.Instructions) error {

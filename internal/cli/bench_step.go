@@ -68,6 +68,7 @@ starts with this command, before workers.`,
 	p.StringVar(&f.dtype, "dtype", "float32", "type of parameters in computation and of activations: float32, bfloat16 or float16")
 	p.StringVar((*string)(&f.device.Name), "device", "cpu", "device: cpu, cuda, xla or tpu")
 	addInstructions(p, &f.device.Instructions)
+	addFloat32Matmul(p, &f.device.Float32Matmul)
 	p.StringVar(&f.device.Plugin, "plugin", "", "PJRT plug-in `FILE` of the device")
 	p.Float64Var(&f.options.PeakGFLOPS, "peak_gflops", 0, "peak GFLOP/s of a rank, for mfu; 0: measured on cpu, by the card's name on cuda")
 	p.Float64Var(&f.options.Clip, "clip", 0, "maximum gradient norm; 0: no clipping")
@@ -103,6 +104,9 @@ func (f *benchStepFlags) check() error {
 		return usage("--device xla needs the file of a plug-in", "--plugin FILE.so")
 	}
 	if err := useInstructions(f.device.Instructions); err != nil {
+		return err
+	}
+	if err := oneOf("float32_matmul", string(f.device.Float32Matmul), f.device.Float32Matmul.Choices()...); err != nil {
 		return err
 	}
 	if err := f.device.Validate(); err != nil {

@@ -218,13 +218,13 @@ func (a *Attention) forwardTilesBlock(ops attnOps, f *tiledForward, g int, o Att
 			continue
 		}
 		at, steps := (j-from)/tileDepth, n/tileDepth
-		tiles(tilesOf{steps, 2, e, e * tileElems, e * tileElems}, f.k[at*e*tileElems:], f.q, f.s, attnQueries, true)
+		tiles(tilesOf{steps, 2, e, e * tileElems, e * tileElems, oneRun}, f.k[at*e*tileElems:], f.q, f.s, attnQueries, true)
 		seen, kept := f.masks.set(ops, a, g, i, rows, j, n)
 		ops.tileSoftmax(f.p, chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &top, &sum, &corr)
 		if begun {
 			ops.scaleColumns(f.o, e*tileDepth, &corr)
 		}
-		tiles(tilesOf{e, 2, steps, keys * tileElems, chunk * tileElems}, f.v[at*tileElems:], f.p, f.o, attnQueries, !begun)
+		tiles(tilesOf{e, 2, steps, keys * tileElems, chunk * tileElems, oneRun}, f.v[at*tileElems:], f.p, f.o, attnQueries, !begun)
 		begun = true
 	}
 	if !begun {

@@ -85,7 +85,7 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 		return
 	}
 	if a.bfloat16() && b.bfloat16() && impl.Tiles() {
-		gemmTiles(c, a, b, m, n, k, accumulate, scratch)
+		gemmTiles(0, c, a, b, m, n, k, accumulate, scratch)
 		return
 	}
 	g := gemm{c: c, a: a, b: b, k: k, depth: k, accumulate: accumulate}
@@ -197,7 +197,7 @@ func GemmScratch(m, n, k int) int {
 		total += n
 	}
 	if impl.Tiles() {
-		return max(total, tileScratch(m, n, k))
+		return max(total, tileScratch(0, m, n, k))
 	}
 	return total
 }

@@ -3411,6 +3411,128 @@ step:
 	VZEROUPPER
 	RET
 
+// func splitAVX512(dst *uint16, ldd int, plane int, src *float32, lds int, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·splitAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         ldd+8(FP), CX
+	SHLQ         $0x01, CX
+	MOVQ         plane+16(FP), DX
+	SHLQ         $0x01, DX
+	MOVQ         src+24(FP), BX
+	MOVQ         lds+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         rows+40(FP), DI
+	MOVQ         cols+48(FP), R8
+	MOVL         $0x00000001, R9
+	VPBROADCASTD R9, Z0
+	MOVL         $0x00007fff, R9
+	VPBROADCASTD R9, Z1
+	MOVL         $0xffff0000, R9
+	VPBROADCASTD R9, Z2
+	MOVL         $0x00400000, R9
+	VPBROADCASTD R9, Z3
+	MOVL         $0x7f800000, R9
+	VPBROADCASTD R9, Z4
+	KXNORW       K1, K1, K1
+
+row:
+	MOVQ AX, R9
+	MOVQ BX, R10
+	MOVQ R8, R11
+	SUBQ $0x10, R11
+	JL   tail
+
+columns:
+	PREFETCHT0 (R10)(SI*1)
+	VMOVUPS.Z  (R10), K1, Z5
+	MOVQ       R9, R12
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z0, Z7, Z7
+	VPADDD     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z7
+	VCMPPS     $0x03, Z5, Z5, K2
+	VPORD      Z3, Z5, K2, Z7
+	VPSRLD     $0x10, Z7, Z6
+	VPMOVDW    Z6, (R12)
+	VPANDD     Z2, Z7, Z7
+	VPANDD     Z4, Z7, Z6
+	VPCMPUD    $0x01, Z4, Z6, K2
+	VSUBPS.Z   Z7, Z5, K2, Z5
+	ADDQ       DX, R12
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z0, Z7, Z7
+	VPADDD     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z7
+	VPSRLD     $0x10, Z7, Z6
+	VPMOVDW    Z6, (R12)
+	VPANDD     Z2, Z7, Z7
+	VPANDD     Z4, Z7, Z6
+	VPCMPUD    $0x01, Z4, Z6, K2
+	VSUBPS.Z   Z7, Z5, K2, Z5
+	ADDQ       DX, R12
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z0, Z7, Z7
+	VPADDD     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z7
+	VPSRLD     $0x10, Z7, Z6
+	VPMOVDW    Z6, (R12)
+	ADDQ       $0x40, R10
+	ADDQ       $0x20, R9
+	SUBQ       $0x10, R11
+	JGE        columns
+
+tail:
+	ADDQ       $0x10, R11
+	JEQ        next
+	MOVQ       $-1, R12
+	SHLXQ      R11, R12, R11
+	NOTQ       R11
+	KMOVW      R11, K2
+	PREFETCHT0 (R10)(SI*1)
+	VMOVUPS.Z  (R10), K2, Z5
+	MOVQ       R9, R11
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z0, Z7, Z7
+	VPADDD     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z7
+	VCMPPS     $0x03, Z5, Z5, K2
+	VPORD      Z3, Z5, K2, Z7
+	VPSRLD     $0x10, Z7, Z6
+	VPMOVDW    Z6, (R11)
+	VPANDD     Z2, Z7, Z7
+	VPANDD     Z4, Z7, Z6
+	VPCMPUD    $0x01, Z4, Z6, K2
+	VSUBPS.Z   Z7, Z5, K2, Z5
+	ADDQ       DX, R11
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z0, Z7, Z7
+	VPADDD     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z7
+	VPSRLD     $0x10, Z7, Z6
+	VPMOVDW    Z6, (R11)
+	VPANDD     Z2, Z7, Z7
+	VPANDD     Z4, Z7, Z6
+	VPCMPUD    $0x01, Z4, Z6, K2
+	VSUBPS.Z   Z7, Z5, K2, Z5
+	ADDQ       DX, R11
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z0, Z7, Z7
+	VPADDD     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z7
+	VPSRLD     $0x10, Z7, Z6
+	VPMOVDW    Z6, (R11)
+	ADDQ       $0x40, R10
+	ADDQ       $0x20, R9
+
+next:
+	ADDQ CX, AX
+	ADDQ SI, BX
+	DECQ DI
+	JNE  row
+	VZEROUPPER
+	RET
+
 // func pairRowsAVX512x16(dst *float32, ldd int, src *uint16, lds int, pairs int, mask uint64)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·pairRowsAVX512x16(SB), NOSPLIT, $0-48

@@ -13,11 +13,10 @@ DATA tileConfig<>+48(SB)/8, $0x1010101010101010
 DATA tileConfig<>+56(SB)/8, $0x0000000000000000
 GLOBL tileConfig<>(SB), RODATA|NOPTR, $64
 
-// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
-TEXT ·tilesAMX(SB), NOSPLIT, $0-80
+// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)
+TEXT ·tilesAMX(SB), NOSPLIT, $8-96
 	LEAQ tileConfig<>(SB), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x00; // ldtilecfg [AX]
-	MOVQ strips+0(FP), R11
 	MOVQ a+24(FP), R12
 	MOVQ out+56(FP), AX
 	MOVQ ldout+64(FP), R9
@@ -26,6 +25,7 @@ TEXT ·tilesAMX(SB), NOSPLIT, $0-80
 
 strip:
 	MOVQ panels+8(FP), CX
+	MOVQ CX, 0(SP) // panels left
 	MOVQ b+40(FP), R13
 	MOVQ AX, R8
 	MOVQ R9, R10
@@ -33,8 +33,8 @@ strip:
 	ADDQ R8, R10 // row 16
 
 panel:
-	MOVQ R12, SI
-	MOVQ R13, DI
+	MOVQ R12, R14
+	MOVQ R13, R15
 	MOVQ steps+16(FP), DX
 	CMPQ first+72(FP), $0
 	JEQ old
@@ -51,6 +51,15 @@ old:
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0x9c; BYTE $0x0a; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd tmm3, [R10+64+R9*1]
 
 step:
+	MOVQ runs+80(FP), R11
+	MOVQ count+88(FP), CX
+
+run:
+	MOVQ 0(R11), SI
+	LEAQ (R14)(SI*2), SI
+	MOVQ 8(R11), DI
+	LEAQ (R15)(DI*2), DI
+	ADDQ $16, R11
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x1f; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd tmm6, [DI+0+BX*1]
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x1f; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd tmm7, [DI+1024+BX*1]
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x1e; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd tmm4, [SI+0+BX*1]
@@ -59,8 +68,10 @@ step:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x1e; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd tmm5, [SI+1024+BX*1]
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps tmm2, tmm5, tmm6
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps tmm3, tmm5, tmm7
-	ADDQ $2048, SI
-	ADDQ $2048, DI
+	DECQ CX
+	JNZ run
+	ADDQ $2048, R14
+	ADDQ $2048, R15
 	DECQ DX
 	JNZ step
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x08; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored tmm0, [R8+0+R9*1]
@@ -71,14 +82,14 @@ step:
 	ADDQ $128, R10
 	MOVQ sb+48(FP), DI
 	LEAQ (R13)(DI*2), R13
-	DECQ CX
+	DECQ 0(SP)
 	JNZ panel
 	MOVQ sa+32(FP), SI
 	LEAQ (R12)(SI*2), R12
 	MOVQ R9, SI
 	SHLQ $5, SI
 	ADDQ SI, AX
-	DECQ R11
+	DECQ strips+0(FP)
 	JNZ strip
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
 	RET

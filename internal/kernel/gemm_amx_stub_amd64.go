@@ -6,18 +6,18 @@ package kernel
 //
 //	for q in [0, strips), p in [0, panels), r, c in [0, 32):
 //		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
-//		for s in [0, steps):
+//		for s in [0, steps), (x, y) in runs:
 //			even, odd := 0, 0
 //			for k in [0, 16):
-//				even = fma(a[q*sa+1024*s+32*r+2*k], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%16)], even)
-//				odd = fma(a[q*sa+1024*s+32*r+2*k+1], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%16)+1], odd)
+//				even = fma(a[x+q*sa+1024*s+32*r+2*k], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%16)], even)
+//				odd = fma(a[x+q*sa+1024*s+32*r+2*k+1], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%16)+1], odd)
 //			sum += even + odd
 //		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// strips, panels and steps are not 0. Subnormal numbers are 0.
+// strips, panels, steps and count, the number of runs, are not 0. Subnormal numbers are 0.
 //
 //go:noescape
-func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
+func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)
 
 // peakAMX does n*4 independent products of tiles, 16 x 16 by 32 each.
 func peakAMX(n int)

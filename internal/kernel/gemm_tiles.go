@@ -18,39 +18,46 @@ const (
 	tileElems = tileRows * 32 // per step: 32 rows or columns by 32 of k
 )
 
-// The largest packed block of b, in steps of tileDepth and in columns. It stays in L2.
-const tileBlockSteps, tileBlockCols = 24, 768
-
 // tiled is the state of one product.
 type tiled struct {
 	c, a, b    Matrix
+	parts      Parts
 	k          int
 	accumulate bool
 	steps, nc  int // of a block
 	apart      bool
+	runs       [6][2]int // of the current block
 
-	ap, bp, tmp []uint16
-	sums        []float32 // [rows][nc]
+	ap, bp, tmp, planes []uint16
+	sums                []float32 // [rows][nc]
 }
 
 // tileShape returns the steps and columns of a block.
-func tileShape(n, k int) (steps, cols int) {
-	return even((k+tileDepth-1)/tileDepth, tileBlockSteps, 1), even(n, tileBlockCols, tileRows)
+func tileShape(parts Parts, n, k int) (steps, cols int) {
+	steps, cols = parts.limits()
+	return even((k+tileDepth-1)/tileDepth, steps, 1), even(n, cols, tileRows)
 }
 
 // tileSizes returns the lengths of the parts of scratch, in floats.
-func tileSizes(m, n, k int) (ap, bp, tmp, sums int) {
-	steps, nc := tileBlockSteps, min(tileBlockCols, roundUp(n, tileRows))
+func tileSizes(parts Parts, m, n, k int) (ap, bp, tmp, planes, sums int) {
+	steps, cols := parts.limits()
+	nc := min(cols, roundUp(n, tileRows))
+	sums = roundUp(min(m, sumRows), tileRows) * nc
 	if all := (k + tileDepth - 1) / tileDepth; all <= steps {
-		return tileElems / 2 * all, nc * tileDepth / 2 * all, tileElems / 2 * all, tileRows * nc
+		steps, sums = all, tileRows*nc
 	}
-	return tileElems / 2 * steps, nc * tileDepth / 2 * steps, tileElems / 2 * steps, roundUp(min(m, sumRows), tileRows) * nc
+	tmp = tileElems / 2 * steps
+	if parts > 0 {
+		planes = 3 * tmp
+	}
+	times := max(1, int(parts))
+	return times * tmp, times * nc * tileDepth / 2 * steps, tmp, planes, sums
 }
 
 // tileScratch is GemmScratch for tiles.
-func tileScratch(m, n, k int) int {
-	ap, bp, tmp, sums := tileSizes(m, n, k)
-	return ap + bp + tmp + sums + 16 // to align to a cache line
+func tileScratch(parts Parts, m, n, k int) int {
+	ap, bp, tmp, planes, sums := tileSizes(parts, m, n, k)
+	return ap + bp + tmp + planes + sums + 16 // to align to a cache line
 }
 
 // halves views n floats as 2n 16-bit numbers.
@@ -63,21 +70,21 @@ func words(f []float32) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(f))), len(f)/2)
 }
 
-// gemmTiles is Gemm for a and b in bfloat16; c may have any type.
-func gemmTiles(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
-	g := tiled{c: c, a: a, b: b, k: k, accumulate: accumulate}
-	g.steps, g.nc = tileShape(n, k)
-	if len(scratch) < tileScratch(m, n, k) {
+// gemmTiles is Gemm for a and b in bfloat16, or in float32 with parts; c may have any type.
+func gemmTiles(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
+	g := tiled{c: c, a: a, b: b, parts: parts, k: k, accumulate: accumulate}
+	g.steps, g.nc = tileShape(parts, n, k)
+	if len(scratch) < tileScratch(parts, m, n, k) {
 		panic("kernel: gemm: scratch is smaller than GemmScratch says")
 	}
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))/4) & 15
 	scratch = scratch[skip:]
-	ap, bp, tmp, sums := tileSizes(m, n, k)
+	ap, bp, tmp, planes, sums := tileSizes(parts, m, n, k)
 	take := func(n int) (part []float32) {
 		part, scratch = scratch[:n:n], scratch[n:]
 		return part
 	}
-	g.ap, g.bp, g.tmp, g.sums = halves(take(ap)), halves(take(bp)), halves(take(tmp)), take(sums)
+	g.ap, g.bp, g.tmp, g.planes, g.sums = halves(take(ap)), halves(take(bp)), halves(take(tmp)), halves(take(planes)), take(sums)
 	g.apart = k > g.steps*tileDepth && (c.H != nil || accumulate)
 	rows := m
 	if g.apart {
@@ -96,8 +103,11 @@ func (g *tiled) block(i0, i1, j, n int) {
 	for k0 := 0; k0 < g.k; k0 += depth {
 		kb := min(depth, g.k-k0)
 		steps := (kb + tileDepth - 1) / tileDepth
+		for i, p := range partProducts[g.parts] {
+			g.runs[i] = [2]int{p[0] * steps * tileElems, p[1] * steps * tileElems}
+		}
 		for p := 0; p < n; p += tileRows {
-			packTilesB(g.bp[p/tileRows*steps*tileElems:], g.b.From(k0, j+p), kb, min(tileRows, n-p))
+			g.packB(g.bp[p/tileRows*g.panel(steps):], g.b.From(k0, j+p), kb, min(tileRows, n-p), steps)
 		}
 		for i := i0; i < i1; i += tileRows {
 			g.strip(i, min(tileRows, i1-i), i-i0, j, n, k0, kb, steps)
@@ -105,10 +115,13 @@ func (g *tiled) block(i0, i1, j, n int) {
 	}
 }
 
+// panel is the number of elements of a packed panel of b.
+func (g *tiled) panel(steps int) int { return max(1, int(g.parts)) * steps * tileElems }
+
 // strip computes rows [i, i+rows) of a block, up to 32.
 func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	first, last := k0 == 0, k0+kb == g.k
-	packTilesA(g.ap, g.a.From(i, k0), rows, kb, g.tmp)
+	g.packA(g.a.From(i, k0), rows, kb, steps)
 	panels := (n + tileRows - 1) / tileRows
 	if !g.apart {
 		below = 0
@@ -117,7 +130,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	whole := 0 // panels written straight to c
 	if g.c.H == nil && !g.accumulate && rows == tileRows {
 		whole = n / tileRows
-		tiles(tilesOf{1, whole, steps, 0, steps * tileElems}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
+		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.runs[:len(partProducts[g.parts])]}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
 	}
 	if whole == panels {
 		return
@@ -128,7 +141,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 			copy(part[r*g.nc:][:n-whole*tileRows], g.c.From(i+r, j+whole*tileRows).F)
 		}
 	}
-	tiles(tilesOf{1, panels - whole, steps, 0, steps * tileElems}, g.ap, g.bp[whole*steps*tileElems:], part, g.nc, first)
+	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.runs[:len(partProducts[g.parts])]}, g.ap, g.bp[whole*g.panel(steps):], part, g.nc, first)
 	if last || !g.apart {
 		g.finish(i, rows, j+whole*tileRows, n-whole*tileRows, part)
 	}

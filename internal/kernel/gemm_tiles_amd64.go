@@ -16,7 +16,9 @@ func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 		begin = 1
 	}
 	_ = out[(t.strips*tileRows-1)*ldout+t.panels*tileRows-1]
-	_, _ = a[(t.strips-1)*t.sa+t.steps*tileElems-1], b[(t.panels-1)*t.sb+t.steps*tileElems-1]
+	for _, run := range t.runs {
+		_, _ = a[run[0]+(t.strips-1)*t.sa+t.steps*tileElems-1], b[run[1]+(t.panels-1)*t.sb+t.steps*tileElems-1]
+	}
 	if impl.Pairs() {
 		for q := range t.strips {
 			for p := range t.panels {
@@ -25,7 +27,16 @@ func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 		}
 		return
 	}
-	tilesAMX(t.strips, t.panels, t.steps, &a[0], t.sa, &b[0], t.sb, &out[0], ldout, begin)
+	tilesAMX(t.strips, t.panels, t.steps, &a[0], t.sa, &b[0], t.sb, &out[0], ldout, begin, &t.runs[0], len(t.runs))
+}
+
+func splitRows(dst []uint16, ldd, plane int, src []float32, lds, rows, cols int) {
+	if impl.Current() != impl.AVX512 {
+		splitGeneric(dst, ldd, plane, src, lds, rows, cols)
+		return
+	}
+	_, _ = src[(rows-1)*lds+cols-1], dst[2*plane+(rows-1)*ldd+roundUp(cols, 16)-1]
+	splitAVX512(&dst[0], ldd, plane, &src[0], lds, rows, cols)
 }
 
 func copyTiles(dst, src []uint16, ld, rows, steps int) int {

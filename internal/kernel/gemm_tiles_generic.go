@@ -3,8 +3,15 @@ package kernel
 import "math"
 
 // tilesOf is the size of a product of packed tiles: strips of 32 rows, panels of 32 columns, steps of
-// 32 of k. Strips of a and panels of b start sa and sb elements apart.
-type tilesOf struct{ strips, panels, steps, sa, sb int }
+// 32 of k. Strips of a and panels of b start sa and sb elements apart. Each run adds a product of steps that start at
+// its two elements of every strip and panel.
+type tilesOf struct {
+	strips, panels, steps, sa, sb int
+	runs                          [][2]int
+}
+
+// oneRun is the run of a product of whole strips and panels.
+var oneRun = [][2]int{{0, 0}}
 
 // tilesGeneric computes out [32*strips 32*panels] = a b, or += unless first, from a and b as packed by
 // packTilesA and packTilesB. It sums as gemmTiles does, or, with pairs, one fused multiply-add after the
@@ -12,7 +19,11 @@ type tilesOf struct{ strips, panels, steps, sa, sb int }
 func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first, pairs bool) {
 	for q := range t.strips {
 		for p := range t.panels {
-			stripGeneric(t.steps, a[q*t.sa:], b[p*t.sb:], out[q*tileRows*ldout+p*tileRows:], ldout, first, pairs)
+			for s := range t.steps {
+				for i, run := range t.runs {
+					stripGeneric(1, a[q*t.sa+s*tileElems+run[0]:], b[p*t.sb+s*tileElems+run[1]:], out[q*tileRows*ldout+p*tileRows:], ldout, first && s+i == 0, pairs)
+				}
+			}
 		}
 	}
 }

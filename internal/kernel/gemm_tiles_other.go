@@ -18,6 +18,10 @@ func transposeTiles(dst, src []uint16, ld, step, steps int) {
 	transposeTilesGeneric(dst, src, ld, step, steps)
 }
 
+func splitRows(dst []uint16, ldd, plane int, src []float32, lds, rows, cols int) {
+	splitGeneric(dst, ldd, plane, src, lds, rows, cols)
+}
+
 func tilePeak(int) float64 { return 0 }
 
 func pairPeak(int) float64 { return 0 }

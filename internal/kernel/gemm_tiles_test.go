@@ -48,9 +48,10 @@ func TestTilesSizes(t *testing.T) {
 func TestTilesBlocks(t *testing.T) {
 	needTiles(t)
 	r := rand.New(rand.NewPCG(23, 24))
-	depth := tileBlockSteps * tileDepth
+	steps, cols := Parts(0).limits()
+	depth := steps * tileDepth
 	for _, d := range [][3]int{
-		{5, 40, 2*depth + 7}, {70, 3, depth + 1}, {3, 2*tileBlockCols + 11, 5}, {sumRows + 35, 5, depth + 32}, {33, tileBlockCols + 1, 64}, {33, 64, 2 * depth},
+		{5, 40, 2*depth + 7}, {70, 3, depth + 1}, {3, 2*cols + 11, 5}, {sumRows + 35, 5, depth + 32}, {33, cols + 1, 64}, {33, 64, 2 * depth},
 	} {
 		for kind := range kinds {
 			if kind&(2|8|128|256) == 2|8 && (d[0]*d[1]*d[2] < 1<<18 || kind%32 == 10) {
@@ -96,7 +97,7 @@ func TestTilesNumbers(t *testing.T) {
 func testTilesNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	const strips, steps, panels = 2, 3, 2
-	of := tilesOf{strips, panels, steps, (steps + 1) * tileElems, (steps + 2) * tileElems}
+	of := tilesOf{strips, panels, steps, (steps + 1) * tileElems, (steps + 2) * tileElems, oneRun}
 	draw := func(kind int) uint16 {
 		x := float32(r.NormFloat64())
 		switch {

@@ -130,6 +130,7 @@ var aliases = []alias{
 	{key: "device.threads", program: "other programs", names: "num_threads n_threads cpu_threads omp_num_threads"},
 	{key: "device.memory_fraction", program: "TensorFlow, JAX and vLLM", names: "gpu_memory_fraction per_process_gpu_memory_fraction xla_python_client_mem_fraction gpu_memory_utilization"},
 	{key: "device.preallocate", program: "JAX", names: "xla_python_client_preallocate"},
+	{key: "device.float32_matmul", program: "transformers and PyTorch", names: "tf32 allow_tf32 float32_matmul_precision matmul_precision", note: "high is the nearest to TF32"},
 	{key: "device", program: "other programs", names: "hardware"},
 	{names: "gpu_ids cuda_visible_devices visible_devices", note: "the environment variable CUDA_VISIBLE_DEVICES selects GPUs"},
 
@@ -138,7 +139,7 @@ var aliases = []alias{
 	{names: "compile torch_compile", note: "nothing is compiled. remove it"},
 	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks load data themselves. remove it"},
 	{key: fault.Ranks, names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node"},
-	{names: "do_train do_predict prediction_loss_only remove_unused_columns fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code auto_find_batch_size eval_accumulation_steps save_safetensors logging_first_step lr_scheduler_kwargs", note: "there is no such setting. remove it"},
+	{names: "do_train do_predict prediction_loss_only remove_unused_columns fp16_opt_level overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code auto_find_batch_size eval_accumulation_steps save_safetensors logging_first_step lr_scheduler_kwargs", note: "there is no such setting. remove it"},
 	{names: "max_samples max_train_samples max_eval_samples", note: "there is no such setting. training.max_steps ends a run early"},
 	{names: "pad_to_multiple_of pad_to_max_length padding group_by_length length_grouped", note: "rows are not padded, and work is balanced between ranks. remove it"},
 	{names: "special_tokens added_tokens", note: "the tokenizer defines special tokens (data.tokenizer)"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"trireme/internal/kernel"
 	"trireme/tensor"
 	"trireme/tensor/compose"
 )
@@ -11,6 +12,8 @@ import (
 // Options configure a Backend.
 type Options struct {
 	Threads int // 0 is 1
+	// Float32Parts is the number of bfloat16 parts of a float32 operand of a product (kernel.Parts): 0, 2 or 3.
+	Float32Parts int
 	// Shared is memory that other ranks map (collective.World.Arena), for parameters, gradients and
 	// buckets. nil allocates everything privately.
 	Shared *tensor.Arena
@@ -26,6 +29,7 @@ type Options struct {
 type Backend struct {
 	compose.Ops // composites without a native implementation
 	pool        *pool
+	parts       kernel.Parts // of float32 operands of products
 	private     *tensor.Arena
 	shared      *tensor.Arena
 	meter       tensor.Meter
@@ -40,7 +44,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{pool: newPool(max(1, o.Threads)), private: a, shared: o.Shared}
+	b := &Backend{pool: newPool(max(1, o.Threads)), parts: kernel.Parts(o.Float32Parts), private: a, shared: o.Shared}
 	b.Ops = compose.NewOps(b)
 	if o.Plan != nil {
 		b.prefault(*o.Plan)

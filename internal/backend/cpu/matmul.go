@@ -7,7 +7,7 @@ import (
 
 func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	const name = "matmul"
-	p := product{accumulate: op.Accumulate, batch: 1}
+	p := product{accumulate: op.Accumulate, parts: b.parts, batch: 1}
 	rank := len(dst.Shape())
 	check((rank == 2 || rank == 3) && len(x.Shape()) == rank && len(y.Shape()) == rank, name, "%v of %v and %v", dst, x, y)
 	if rank == 3 {
@@ -35,7 +35,7 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 		return
 	}
 	p.split(b.pool.threads)
-	need := kernel.GemmScratch(p.rows, p.cols, p.k)
+	need := kernel.GemmPartsScratch(p.parts, p.rows, p.cols, p.k)
 	s := b.scratch(b.pool.threads * need * 4)
 	defer s.release()
 	tmp := elems[float32](s, tensor.F32)
@@ -51,6 +51,7 @@ func matrix(op string, t *tensor.Tensor) kernel.Matrix {
 // product is a batch of matrix products, split into tiles of rows x cols of c, never along k.
 type product struct {
 	c, a, b    kernel.Matrix
+	parts      kernel.Parts
 	batch      int
 	m, n, k    int
 	accumulate bool
@@ -108,7 +109,7 @@ func (p *product) compute(tile int, scratch []float32) {
 	i, j := tile%down*p.rows, tile/down%across*p.cols
 	n := tile / (down * across)
 	c, a, b := batchMatrix(p.c, n, p.m, p.n), batchMatrix(p.a, n, p.m, p.k), batchMatrix(p.b, n, p.k, p.n)
-	kernel.Gemm(c.From(i, j), a.From(i, 0), b.From(0, j), min(p.rows, p.m-i), min(p.cols, p.n-j), p.k, p.accumulate, scratch)
+	kernel.GemmParts(p.parts, c.From(i, j), a.From(i, 0), b.From(0, j), min(p.rows, p.m-i), min(p.cols, p.n-j), p.k, p.accumulate, scratch)
 }
 
 // batchMatrix is matrix n of a batch of matrices of rows x cols.

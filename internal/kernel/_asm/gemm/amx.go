@@ -75,18 +75,18 @@ const amxDoc = `
 //
 //	for q in [0, strips), p in [0, panels), r, c in [0, 32):
 //		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
-//		for s in [0, steps):
+//		for s in [0, steps), (x, y) in runs:
 //			even, odd := 0, 0
 //			for k in [0, 16):
-//				even = fma(a[q*sa+1024*s+32*r+2*k], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)], even)
-//				odd = fma(a[q*sa+1024*s+32*r+2*k+1], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)+1], odd)
+//				even = fma(a[x+q*sa+1024*s+32*r+2*k], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)], even)
+//				odd = fma(a[x+q*sa+1024*s+32*r+2*k+1], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)+1], odd)
 //			sum += even + odd
 //		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// strips, panels and steps are not 0. Subnormal numbers are 0.
+// strips, panels, steps and count, the number of runs, are not 0. Subnormal numbers are 0.
 //
 //go:noescape
-func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
+func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)
 `
 
 // configure loads the tile configuration.
@@ -137,9 +137,8 @@ func (x *amx) tiles() {
 		fmt.Fprintf(&x.asm, "DATA tileConfig<>+%d(SB)/8, $%#016x\n", i, v)
 	}
 	fmt.Fprint(&x.asm, "GLOBL tileConfig<>(SB), RODATA|NOPTR, $64\n")
-	fmt.Fprint(&x.asm, "\n// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)\nTEXT ·tilesAMX(SB), NOSPLIT, $0-80\n")
+	fmt.Fprint(&x.asm, "\n// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)\nTEXT ·tilesAMX(SB), NOSPLIT, $8-96\n")
 	x.configure()
-	x.op("MOVQ strips+0(FP), R11")
 	x.op("MOVQ a+24(FP), R12")
 	x.op("MOVQ out+56(FP), AX")
 	x.op("MOVQ ldout+64(FP), R9")
@@ -147,14 +146,15 @@ func (x *amx) tiles() {
 	x.op("MOVQ $64, BX")
 	x.label("strip")
 	x.op("MOVQ panels+8(FP), CX")
+	x.op("MOVQ CX, 0(SP) // panels left")
 	x.op("MOVQ b+40(FP), R13")
 	x.op("MOVQ AX, R8")
 	x.op("MOVQ R9, R10")
 	x.op("SHLQ $4, R10")
 	x.op("ADDQ R8, R10 // row 16")
 	x.label("panel")
-	x.op("MOVQ R12, SI")
-	x.op("MOVQ R13, DI")
+	x.op("MOVQ R12, R14")
+	x.op("MOVQ R13, R15")
 	x.op("MOVQ steps+16(FP), DX")
 	x.op("CMPQ first+72(FP), $0")
 	x.op("JEQ old")
@@ -167,6 +167,14 @@ func (x *amx) tiles() {
 		x.load(t, []string{"R8", "R10"}[t/2], t%2*64, "R9")
 	}
 	x.label("step")
+	x.op("MOVQ runs+80(FP), R11")
+	x.op("MOVQ count+88(FP), CX")
+	x.label("run")
+	x.op("MOVQ 0(R11), SI")
+	x.op("LEAQ (R14)(SI*2), SI")
+	x.op("MOVQ 8(R11), DI")
+	x.op("LEAQ (R15)(DI*2), DI")
+	x.op("ADDQ $16, R11")
 	x.load(6, "DI", 0, "BX")
 	x.load(7, "DI", 1024, "BX")
 	x.load(4, "SI", 0, "BX")
@@ -175,8 +183,10 @@ func (x *amx) tiles() {
 	x.load(5, "SI", 1024, "BX")
 	x.dot(2, 5, 6)
 	x.dot(3, 5, 7)
-	x.op("ADDQ $2048, SI")
-	x.op("ADDQ $2048, DI")
+	x.op("DECQ CX")
+	x.op("JNZ run")
+	x.op("ADDQ $2048, R14")
+	x.op("ADDQ $2048, R15")
 	x.op("DECQ DX")
 	x.op("JNZ step")
 	for t := range 4 {
@@ -186,14 +196,14 @@ func (x *amx) tiles() {
 	x.op("ADDQ $128, R10")
 	x.op("MOVQ sb+48(FP), DI")
 	x.op("LEAQ (R13)(DI*2), R13")
-	x.op("DECQ CX")
+	x.op("DECQ 0(SP)")
 	x.op("JNZ panel")
 	x.op("MOVQ sa+32(FP), SI")
 	x.op("LEAQ (R12)(SI*2), R12")
 	x.op("MOVQ R9, SI")
 	x.op("SHLQ $5, SI")
 	x.op("ADDQ SI, AX")
-	x.op("DECQ R11")
+	x.op("DECQ strips+0(FP)")
 	x.op("JNZ strip")
 	x.done()
 }

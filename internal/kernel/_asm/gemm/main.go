@@ -38,6 +38,7 @@ func run(dir string) error {
 	copyTilesAVX512(c)
 	pairTilesAVX512(c)
 	transposeTilesAVX512(c)
+	splitAVX512(c)
 	pairRowsAVX512(c, 1)
 	pairRowsAVX512(c, 2)
 	transposePairsAVX512(c)
