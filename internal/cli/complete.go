@@ -21,7 +21,7 @@ var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirecti
 	"accounting":    among(planner.AccountingNames()...),
 	"config_format": among(foreign.Formats()...),
 	"device":        among(device.Name("").Choices()...),
-	"dtype":         among("float32", "bfloat16", "float16"),
+	"dtype":         among("float32", "bfloat16", "float16", "q8_0"),
 	"mode":          among("ddp", "fsdp", "deepspeed"),
 	"nproc":         among("auto"),
 	"param_dtype":   among("float32", "bfloat16", "float16"),

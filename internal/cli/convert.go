@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trireme/internal/convert"
+	"trireme/internal/gguf"
 	"trireme/monitor"
 	"trireme/tensor"
 )
@@ -38,13 +39,14 @@ TARGET is a directory that does not exist or is empty. Formats:
 No code in a file is run. Damaged files are refused, and tensors are read piece by piece.
 Prefixes of wrappers (module., _orig_mod., _fsdp_wrapped_module.) are removed from names.`,
 		Example: `  trireme convert --to hf --model DIR checkpoint.pt out
-  trireme convert --to dcp --under model DIR out`,
+  trireme convert --to dcp --under model DIR out
+  trireme convert --to gguf --dtype q8_0 DIR out`,
 		Args: cobra.ArbitraryArgs,
 		RunE: f.run,
 	}
 	p := c.Flags()
 	p.StringVar(&f.to, "to", "", "`FORMAT` of TARGET: "+strings.Join(targetNames(), ", "))
-	p.StringVar(&f.dtype, "dtype", "", "`TYPE` of the written floats: float32, bfloat16 or float16 (default: as in SOURCE)")
+	p.StringVar(&f.dtype, "dtype", "", "`TYPE` of the written floats: float32, bfloat16, float16, and q8_0 with --to gguf (default: as in SOURCE)")
 	p.StringVar(&f.model, "model", "", "`DIR` with the model's config.json and tokenizer, if SOURCE has none")
 	p.StringVar(&f.under, "under", "", "with --to dcp, `KEY` of the state dict that has the parameters: model for Accelerate")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
@@ -88,7 +90,11 @@ func (f *convertFlags) run(c *cobra.Command, args []string) error {
 		return usage(fmt.Sprintf("%s needs SOURCE and TARGET, got %d arguments", c.CommandPath(), len(args)), c.CommandPath()+" --to "+f.to+" SOURCE TARGET")
 	}
 	if f.dtype != "" {
-		if err := oneOf("dtype", f.dtype, tensor.F32.String(), tensor.BF16.String(), tensor.F16.String()); err != nil {
+		types := []string{tensor.F32.String(), tensor.BF16.String(), tensor.F16.String()}
+		if f.to == "gguf" {
+			types = append(types, gguf.Q8_0.String())
+		}
+		if err := oneOf("dtype", f.dtype, types...); err != nil {
 			return err
 		}
 	}

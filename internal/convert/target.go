@@ -19,7 +19,7 @@ import (
 
 // Options configures a conversion.
 type Options struct {
-	DType    string         // float32, bfloat16 or float16 for parameters of floats; "" keeps types
+	DType    string         // float32, bfloat16 or float16 for parameters of floats, or q8_0 for gguf; "" keeps types
 	Under    string         // key of the state dict in a DCP directory; "" for none
 	Model    string         // directory with config.json and a tokenizer; "" is the source's
 	Families model.Registry // reads config.json, for the formats that need it
@@ -44,6 +44,7 @@ type Target struct {
 // Targets lists the formats that can be written.
 var Targets = []Target{
 	{"hf", "a Hugging Face directory with safetensors", writeHF},
+	{"gguf", "a directory with model.gguf, for llama.cpp and ollama", writeGGUF},
 	{"dcp", "a torch.distributed.checkpoint directory", writeDCP},
 	{"trireme", "an output_dir with a checkpoint to resume from", writeOwn},
 }

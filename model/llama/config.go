@@ -133,7 +133,7 @@ func (c Config) validate() error {
 	if err := c.validateWindow(); err != nil {
 		return err
 	}
-	r, err := c.rotary()
+	r, err := c.Rotary()
 	if err == nil {
 		_, err = r.Frequencies()
 	}
@@ -147,8 +147,8 @@ func (c Config) size() float64 {
 	return 2*float64(c.VocabSize)*d + float64(c.NumHiddenLayers)*(d+1)*(heads+3*f+2)
 }
 
-// rotary returns the position embedding, from rope_parameters if present.
-func (c Config) rotary() (nn.Rotary, error) {
+// Rotary returns the position embedding, from rope_parameters if present.
+func (c Config) Rotary() (nn.Rotary, error) {
 	s, theta := c.RopeScaling, c.RopeTheta
 	if c.RopeParameters != nil {
 		s = c.RopeParameters

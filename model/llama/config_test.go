@@ -63,7 +63,7 @@ func FuzzParseConfig(f *testing.F) {
 		if err := fits(c); err != nil {
 			t.Fatalf("%s was accepted: %v", data, err)
 		}
-		rotary, err := c.rotary()
+		rotary, err := c.Rotary()
 		if err != nil {
 			t.Fatalf("%s was accepted: %v", data, err)
 		}
@@ -193,7 +193,7 @@ func TestWindows(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := [2]int{c.window(0), c.window(1)}; got != want {
+		if got := [2]int{c.Window(0), c.Window(1)}; got != want {
 			t.Errorf("%s: windows %v, want %v", text, got, want)
 		}
 	}

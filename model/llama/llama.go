@@ -40,7 +40,7 @@ type block struct {
 
 // New returns the network for sequences of up to positions rows; 0 is the model's maximum.
 func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
-	rotary, err := c.rotary()
+	rotary, err := c.Rotary()
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func newBlock(c Config, layer int, std nn.Init) *block {
 	biased, outBiased := c.biases()
 	l := &block{
 		layer: layer, cfg: c,
-		window:   c.window(layer),
+		window:   c.Window(layer),
 		attnNorm: nn.NewRMSNorm(prefix+"input_layernorm", d, c.RMSNormEps),
 		qkv: nn.NewFusedLinear(
 			linear("self_attn.q_proj", d, q, biased),

@@ -33,6 +33,9 @@ func (c Config) variant() variant {
 	return ofLlama
 }
 
+// Variant names the variant of the family as model_type: llama, mistral, qwen2 or qwen3.
+func (c Config) Variant() string { return string(c.variant()) }
+
 // defaults returns the defaults of config.json.
 func (r variant) defaults() Config {
 	c := Config{HiddenAct: "silu", RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, MaxPositionEmbeddings: 2048}
@@ -70,8 +73,8 @@ const (
 	fullLayer    = "full_attention"
 )
 
-// window returns the attention window of a layer, including the row itself; 0 is unlimited.
-func (c Config) window(layer int) int {
+// Window returns the attention window of a layer, including the row itself; 0 is unlimited.
+func (c Config) Window(layer int) int {
 	if c.SlidingWindow == nil {
 		return 0
 	}

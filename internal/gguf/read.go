@@ -1,0 +1,320 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+)
+
+// File is an open file. Its methods are safe for concurrent use.
+type File struct {
+	name     string
+	r        io.ReaderAt
+	metadata []KV
+	infos    []Info
+	index    map[string]int
+	data     int64 // offset of the data section
+	closer   io.Closer
+}
+
+// Open opens a file.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gguf: %w", err)
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("gguf: %s is not a file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	g, err := NewFile(path, f, st.Size())
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	g.closer = f
+	return g, nil
+}
+
+// NewFile reads the metadata and the list of tensors of a file of size bytes. It allocates no more than a few times
+// that. name is for errors.
+func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
+	f := &File{name: name, r: r, index: map[string]int{}}
+	d := &parser{r: io.NewSectionReader(r, 0, size), left: size}
+	if err := f.parse(d, size); err != nil {
+		return nil, fmt.Errorf("gguf: %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// Close closes the file of Open.
+func (f *File) Close() error {
+	if f.closer == nil {
+		return nil
+	}
+	return f.closer.Close()
+}
+
+// Metadata lists the entries in order.
+func (f *File) Metadata() []KV { return f.metadata }
+
+// Value returns the value of a key, or nil.
+func (f *File) Value(key string) any {
+	for _, kv := range f.metadata {
+		if kv.Key == key {
+			return kv.Value
+		}
+	}
+	return nil
+}
+
+// Tensors lists the tensors in order.
+func (f *File) Tensors() []Info { return f.infos }
+
+// Read returns the elements of a tensor as float32.
+func (f *File) Read(name string) ([]float32, error) {
+	i, ok := f.index[name]
+	if !ok {
+		return nil, fmt.Errorf("gguf: %s has no tensor %q", f.name, name)
+	}
+	t := f.infos[i]
+	size, ok := t.Type.Size(t.Elems())
+	if !ok {
+		return nil, fmt.Errorf("gguf: %s: %s is of %v, which this program does not read", f.name, name, t.Type)
+	}
+	b := make([]byte, size)
+	if n, err := f.r.ReadAt(b, f.data+t.offset); n < len(b) {
+		return nil, fmt.Errorf("gguf: %s: read %s: %w", f.name, name, err)
+	}
+	out := make([]float32, t.Elems())
+	decode(out, b, t.Type)
+	return out, nil
+}
+
+func (f *File) parse(d *parser, size int64) error {
+	var head struct {
+		Magic             [4]byte
+		Version           uint32
+		Tensors, Metadata uint64
+	}
+	d.fixed(&head)
+	switch {
+	case d.err != nil || string(head.Magic[:]) != magic:
+		return errors.New("not a GGUF file")
+	case head.Version != version:
+		return fmt.Errorf("version %d is not supported: only %d is", head.Version, version)
+	}
+	seen := map[string]bool{}
+	for range d.count(head.Metadata, 12+1) {
+		kv := KV{Key: d.text()}
+		kv.Value = d.value()
+		if d.err == nil && seen[kv.Key] {
+			d.err = fmt.Errorf("key %.60q is there twice", kv.Key)
+		}
+		if d.err != nil {
+			return d.err
+		}
+		seen[kv.Key] = true
+		f.metadata = append(f.metadata, kv)
+	}
+	by := int64(alignment)
+	if v, ok := f.Value("general.alignment").(uint32); ok {
+		if by = int64(v); by == 0 || by%8 != 0 || by > 1<<20 {
+			return fmt.Errorf("general.alignment is %d", by)
+		}
+	}
+	for range d.count(head.Tensors, 8+4+4+8) {
+		t := d.info()
+		if _, twice := f.index[t.Name]; d.err == nil && twice {
+			d.err = fmt.Errorf("tensor %.60q is there twice", t.Name)
+		}
+		if d.err != nil {
+			return d.err
+		}
+		f.index[t.Name] = len(f.infos)
+		f.infos = append(f.infos, t)
+	}
+	if d.err != nil {
+		return d.err
+	}
+	at := size - d.left
+	f.data = (at + by - 1) / by * by
+	for _, t := range f.infos {
+		if n, known := t.Type.Size(t.Elems()); known && (t.offset%by != 0 || t.offset > size-f.data || n > size-f.data-t.offset) {
+			return fmt.Errorf("%.60q has %d bytes at %d, but the file has %d bytes of data", t.Name, n, t.offset, max(0, size-f.data))
+		}
+	}
+	return nil
+}
+
+// parser reads little-endian values, no more than left bytes, and keeps the first error.
+type parser struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (d *parser) fixed(v any) {
+	n := int64(binary.Size(v))
+	if d.err == nil && n > d.left {
+		d.err = io.ErrUnexpectedEOF
+	}
+	if d.err == nil {
+		d.err = binary.Read(d.r, binary.LittleEndian, v)
+		d.left -= n
+	}
+}
+
+// count returns n if n things of min bytes each fit into the rest, else 0 with an error.
+func (d *parser) count(n uint64, min int64) int {
+	if d.err == nil && n > uint64(d.left/min) {
+		d.err = fmt.Errorf("it has %d bytes left for %d entries", d.left, n)
+	}
+	if d.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+func (d *parser) text() string {
+	var n uint64
+	d.fixed(&n)
+	b := make([]byte, d.count(n, 1))
+	d.fixed(b)
+	return string(b)
+}
+
+func (d *parser) kind() (kind uint32) {
+	d.fixed(&kind)
+	return kind
+}
+
+func (d *parser) value() any {
+	switch kind := d.kind(); kind {
+	case kindString:
+		return d.text()
+	case kindArray:
+		return d.array()
+	default:
+		return d.number(kind)
+	}
+}
+
+func (d *parser) number(kind uint32) any {
+	switch kind {
+	case kindU8:
+		return one[uint8](d)
+	case kindI8:
+		return one[int8](d)
+	case kindU16:
+		return one[uint16](d)
+	case kindI16:
+		return one[int16](d)
+	case kindU32:
+		return one[uint32](d)
+	case kindI32:
+		return one[int32](d)
+	case kindF32:
+		return one[float32](d)
+	case kindBool:
+		return one[bool](d)
+	case kindU64:
+		return one[uint64](d)
+	case kindI64:
+		return one[int64](d)
+	case kindF64:
+		return one[float64](d)
+	}
+	d.unknown(kind)
+	return nil
+}
+
+func (d *parser) array() any {
+	kind := d.kind()
+	var n uint64
+	d.fixed(&n)
+	switch kind {
+	case kindString:
+		var out []string
+		for range d.count(n, 8) {
+			if out = append(out, d.text()); d.err != nil {
+				return nil
+			}
+		}
+		return out
+	case kindU8:
+		return list[uint8](d, n, 1)
+	case kindI8:
+		return list[int8](d, n, 1)
+	case kindU16:
+		return list[uint16](d, n, 2)
+	case kindI16:
+		return list[int16](d, n, 2)
+	case kindU32:
+		return list[uint32](d, n, 4)
+	case kindI32:
+		return list[int32](d, n, 4)
+	case kindF32:
+		return list[float32](d, n, 4)
+	case kindBool:
+		return list[bool](d, n, 1)
+	case kindU64:
+		return list[uint64](d, n, 8)
+	case kindI64:
+		return list[int64](d, n, 8)
+	case kindF64:
+		return list[float64](d, n, 8)
+	}
+	d.unknown(kind)
+	return nil
+}
+
+func (d *parser) unknown(kind uint32) {
+	if d.err == nil {
+		d.err = fmt.Errorf("a value of type %d", kind)
+	}
+}
+
+func one[T any](d *parser) (v T) {
+	d.fixed(&v)
+	return v
+}
+
+func list[T any](d *parser, n uint64, size int64) []T {
+	out := make([]T, d.count(n, size))
+	d.fixed(out)
+	return out
+}
+
+func (d *parser) info() Info {
+	t := Info{Name: d.text()}
+	dims := d.kind()
+	if d.err == nil && dims > maxDims {
+		d.err = fmt.Errorf("%.60q has %d dimensions", t.Name, dims)
+	}
+	n := uint64(1)
+	for range d.count(uint64(dims), 8) {
+		size := one[uint64](d)
+		if d.err == nil && (size > math.MaxInt32 || size > 0 && n > math.MaxInt64/4/size) {
+			d.err = fmt.Errorf("%.60q has a dimension of %d", t.Name, size)
+		}
+		if size > 0 {
+			n *= size
+		}
+		t.Shape = append(t.Shape, int(size))
+	}
+	slices.Reverse(t.Shape)
+	t.Type = Type(d.kind())
+	if at := one[uint64](d); at <= math.MaxInt64 {
+		t.offset = int64(at)
+	} else if d.err == nil {
+		d.err = fmt.Errorf("%.60q is at byte %d", t.Name, at)
+	}
+	return t
+}
