@@ -18,6 +18,20 @@ type Config struct {
 	// KeepLastN keeps the newest n checkpoints and deletes older ones after each save; 0 keeps
 	// all. Default 0.
 	KeepLastN int `yaml:"keep_last_n"`
+	// KeepEveryNSteps never deletes checkpoints of steps that are multiples of n; 0 is none.
+	// Default 0.
+	KeepEveryNSteps int `yaml:"keep_every_n_steps"`
+	// KeepHours deletes checkpoints that were saved more than this many hours before the newest
+	// one; 0 is no limit. Default 0.
+	KeepHours float64 `yaml:"keep_hours"`
+	// KeepSize deletes the oldest checkpoints until those of the run take up to this size, with its
+	// unit. The newest and the best are kept in any case, and so are those of keep_every_n_steps.
+	// Empty is no limit. Default "".
+	KeepSize conf.Bytes `yaml:"keep_size"`
+	// KeepBest saves after an evaluation that is better than all before
+	// (training.metric_for_best_model) and keeps that checkpoint until a better one is saved.
+	// training.load_best_model_at_end does so too. Default false.
+	KeepBest bool `yaml:"keep_best"`
 	// StateDictType is the layout on disk. One of sharded | full. sharded writes one file per rank,
 	// full one file with full tensors; both load into any number of ranks. Empty is sharded.
 	// Default "".
@@ -49,6 +63,10 @@ func (c Config) Validate() error {
 		return fault.At("save_every_n_epochs", "is %v: it must not be negative", c.SaveEveryNEpochs)
 	case c.KeepLastN < 0:
 		return fault.At("keep_last_n", "is %d: it must be 0 or more; 0 keeps all", c.KeepLastN)
+	case c.KeepEveryNSteps < 0:
+		return fault.At("keep_every_n_steps", "is %d: it must be 0 or more; 0 keeps none for good", c.KeepEveryNSteps)
+	case !(c.KeepHours >= 0):
+		return fault.At("keep_hours", "is %v: it must not be negative", c.KeepHours)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:
 		return fault.At("state_dict_type", "%w", conf.NotOneOf(c.StateDictType, Sharded, Full))
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // faultFS is an in-memory file system with injected failures and power loss. Bytes are durable
@@ -217,6 +218,9 @@ func (n *node) empty() {
 		n.change(map[string]*node{name: nil})
 	}
 }
+
+// Modified is zero: an unknown time.
+func (x *faultFS) Modified(path string) (time.Time, error) { return time.Time{}, nil }
 
 func (x *faultFS) SyncDir(path string) error {
 	done, err := x.call("syncdir", path)

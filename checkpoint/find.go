@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"trireme/fault"
 	"trireme/internal/rundir"
@@ -41,6 +42,9 @@ type Candidate struct {
 	Step int
 	Run  string // ID of the run that saved it; empty if unknown
 	Err  error  // why it is invalid; nil if all but the tensors' bytes was verified
+
+	Saved time.Time // when it was committed; zero if unknown
+	Bytes int64     // of its data files; 0 if unknown
 }
 
 // List verifies every checkpoint in dir, newest step first. It reads commit records, manifests and
@@ -72,7 +76,8 @@ func list(fs fileSystem, dir string) ([]Candidate, error) {
 		}
 		f := Candidate{Path: path, Step: step, Err: err}
 		if m != nil {
-			f.Run = m.Run
+			f.Run, f.Bytes = m.Run, m.bytes()
+			f.Saved, _ = fs.Modified(filepath.Join(path, commitName))
 		}
 		cs = append(cs, candidate{f, replaced})
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"trireme/internal/durable"
 )
@@ -23,6 +24,8 @@ type fileSystem interface {
 	ReadDir(path string) ([]string, error)
 	Rename(from, to string) error
 	RemoveAll(path string) error
+	// Modified returns the time of the last change of a file.
+	Modified(path string) (time.Time, error)
 	// SyncDir makes the names in a directory durable.
 	SyncDir(path string) error
 }
@@ -76,6 +79,14 @@ func (disk) ReadDir(path string) ([]string, error) {
 		names[i] = e.Name()
 	}
 	return names, nil
+}
+
+func (disk) Modified(path string) (time.Time, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return st.ModTime(), nil
 }
 
 func (disk) SyncDir(path string) error { return durable.SyncDir(path) }

@@ -111,6 +111,14 @@ func (p piece) boxes(s tensor.Shape) []tensor.Box {
 
 func (t manifestTensor) key() string { return key(t.Kind, t.Name) }
 
+// bytes returns the size of the data files.
+func (m *manifest) bytes() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
 func (m *manifest) encode() ([]byte, error) {
 	b, err := json.Marshal(m)
 	if err != nil {

@@ -1,110 +1,48 @@
 package checkpoint
 
 import (
-	"errors"
-	"fmt"
-	"path/filepath"
-	"strings"
+	"slices"
+	"time"
 )
 
-// remove deletes a directory. It renames it first, so that no partial checkpoint has a checkpoint's
-// name.
-func (s *Store) remove(path string) error {
-	if name := filepath.Base(path); !strings.HasPrefix(name, tempPrefix) {
-		gone := filepath.Join(s.dir, tempPrefix+"removed-"+strings.TrimLeft(name, "."))
-		if err := s.fs.RemoveAll(gone); err != nil {
-			return fmt.Errorf("checkpoint: remove %s: %w", gone, err)
-		}
-		if err := s.fs.Rename(path, gone); err != nil {
-			return fmt.Errorf("checkpoint: remove %s: %w", path, err)
-		}
-		if err := s.fs.SyncDir(s.dir); err != nil {
-			return fmt.Errorf("checkpoint: remove %s: sync %s: %w", path, s.dir, err)
-		}
-		path = gone
-	}
-	if err := s.fs.RemoveAll(path); err != nil {
-		return fmt.Errorf("checkpoint: remove %s: %w", path, err)
-	}
-	return nil
+// retention returns the rules of the configuration.
+func (c Config) retention() Retention {
+	hours := min(c.KeepHours, 1e6)
+	return Retention{Last: c.KeepLastN, Every: c.KeepEveryNSteps, Younger: time.Duration(hours * float64(time.Hour)), Bytes: int64(c.KeepSize)}
 }
 
-// sweep deletes the files of interrupted saves and restores checkpoints that they set aside.
-func (s *Store) sweep() error {
-	names, err := s.fs.ReadDir(s.dir)
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	for _, name := range names {
-		path := filepath.Join(s.dir, name)
-		step, replaced, ok := parseDir(name)
-		switch {
-		case strings.HasPrefix(name, tempPrefix):
-			err = s.remove(path)
-		case ok && replaced:
-			err = s.finishReplace(path, step)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// finishReplace completes an interrupted replacement: it keeps the new checkpoint if valid, else the old
-// one.
-func (s *Store) finishReplace(replaced string, step int) error {
-	final := filepath.Join(s.dir, stepDir(step))
-	if _, err := verify(s.fs, final); err == nil {
-		return s.remove(replaced)
-	}
-	if _, err := verify(s.fs, replaced); err != nil {
-		return nil // neither is valid: leave both to the user
-	}
-	if err := s.remove(final); err != nil && !errors.Is(err, errNotExist) {
-		return err
-	}
-	if err := s.fs.Rename(replaced, final); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
-		return fmt.Errorf("checkpoint: sync %s: %w", s.dir, err)
-	}
-	return nil
-}
-
-// retain deletes this run's checkpoints except the one just saved and the newest others, KeepLastN
-// in all. Invalid directories, other runs' checkpoints and the protected one are neither counted nor
-// deleted.
+// retain deletes checkpoints of this run after a save, by the rules of the configuration. Ages count to the time of the
+// newest one, so a run that was stopped for long keeps the same number. Invalid directories and other runs'
+// checkpoints are neither counted nor deleted. If the one just saved is invalid, the valid one of the
+// largest step is the newest: the last good checkpoint stays.
 func (s *Store) retain(saved int) (notices []string) {
-	if s.cfg.KeepLastN == 0 {
+	rules := s.cfg.retention()
+	if rules == (Retention{}) {
 		return nil
 	}
 	found, err := list(s.fs, s.dir)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	last := Saved{Step: saved}
-	all, paths := []Saved{last}, []string{""}
-	for _, f := range found { // newest first
-		if f.Err == nil && owns(s.run, f) && f.Step != saved {
-			all, paths = append(all, Saved{Step: f.Step, Protected: f.Step == s.protected}), append(paths, f.Path)
+	found = slices.DeleteFunc(found, func(f Candidate) bool { return f.Err != nil || !owns(s.run, f) })
+	if i := slices.IndexFunc(found, func(f Candidate) bool { return f.Step == saved }); i > 0 {
+		newest := found[i]
+		found = slices.Insert(slices.Delete(found, i, i+1), 0, newest)
+	}
+	all := make([]Saved, len(found))
+	for i, f := range found {
+		all[i] = Saved{Step: f.Step, Bytes: f.Bytes, Protected: f.Step == s.protected && i > 0}
+		if !f.Saved.IsZero() {
+			all[i].Age = found[0].Saved.Sub(f.Saved)
 		}
 	}
-	for i, kept := range (Retention{Last: s.cfg.KeepLastN}).Keep(all) {
+	for i, kept := range rules.Keep(all) {
 		if kept {
 			continue
 		}
-		if err := s.remove(paths[i]); err != nil {
+		if err := s.remove(found[i].Path); err != nil {
 			notices = append(notices, err.Error())
 		}
 	}
 	return notices
-}
-
-// Remove deletes a checkpoint of dir. No partial checkpoint has a checkpoint's name at any time. The caller holds the
-// lock of the run.
-func Remove(dir, path string) error {
-	s := Store{dir: dir, fs: disk{}}
-	return s.remove(path)
 }

@@ -186,7 +186,6 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 		if err := verifyFile(s.fs, tmp, f); err != nil {
 			return 0, nil, fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", filepath.Join(tmp, f.Name), err, sameDirectory)
 		}
-		bytes += f.Size
 	}
 	for _, f := range []struct {
 		name    string
@@ -203,7 +202,7 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 		return 0, nil, fmt.Errorf("checkpoint: sync %s: %w", tmp, err)
 	}
 	notices, err = s.publish(tmp, meta.Step)
-	return bytes, notices, err
+	return m.bytes(), notices, err
 }
 
 // publish renames a committed directory to its final name. An existing one of that name is set

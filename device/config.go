@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"trireme/fault"
+	"trireme/internal/conf"
 	"trireme/tensor"
 )
 
@@ -24,6 +25,9 @@ func (Name) Choices() []string { return []string{string(CPU), string(CUDA), stri
 // Accelerator reports whether the device is reached through a plug-in, so that one process can drive
 // several.
 func (n Name) Accelerator() bool { return n != CPU }
+
+// Bytes is an amount of memory, in a configuration a number with its unit.
+type Bytes = conf.Bytes
 
 // Config is the node `device`: the device, its memory and its plug-in.
 type Config struct {

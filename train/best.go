@@ -70,10 +70,13 @@ func BestStep(state []byte) (step int64, ok bool) {
 	return p.Best.Step, true
 }
 
+// keepsBest reports whether the checkpoint of the best evaluation is kept.
+func (c Config) keepsBest() bool { return c.Training.LoadBestModelAtEnd || c.Checkpoint.KeepBest }
+
 // updateBest records an evaluation that is better than all before and keeps its checkpoint. A value
 // that is not finite is never best.
 func (r *Run) updateBest(e monitor.Evaluation) error {
-	if !r.Config.Training.LoadBestModelAtEnd {
+	if !r.Config.keepsBest() {
 		return nil
 	}
 	v, more, err := metric(r.Config.Training.MetricForBestModel, e)

@@ -48,7 +48,7 @@ func (evalHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 }
 
 // saveHook saves a checkpoint: periodically, before a stop, and after the best evaluation if
-// load_best_model_at_end is set.
+// load_best_model_at_end or keep_best is set.
 type saveHook struct{}
 
 func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {

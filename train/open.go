@@ -44,8 +44,12 @@ func (r *Run) open(ctx context.Context) (err error) {
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
 	r.state.Inputs = r.sets.Fingerprint(ctx)
-	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
-		return input(fault.Try(errors.New("train: load_best_model_at_end needs an evaluation set"), "%s, or data.eval_path", fault.Set("data.eval_fraction", "0.05")))
+	if cfg.keepsBest() && r.sets.Eval == nil {
+		key := "load_best_model_at_end"
+		if !cfg.Training.LoadBestModelAtEnd {
+			key = "checkpoint.keep_best"
+		}
+		return input(fault.Try(fmt.Errorf("train: %s needs an evaluation set", key), "%s, or data.eval_path", fault.Set("data.eval_fraction", "0.05")))
 	}
 	if r.prompts, err = cfg.openPrompts(r.info, r.sets.Eval != nil); err != nil {
 		return input(err)

@@ -217,7 +217,7 @@ func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 		return a, usage(fmt.Sprintf("--ranks_per_node is %d: it must be at least 1", f.perNode), "")
 	}
 	if f.memory != "" {
-		if a.memory, err = device.ParseBytes(f.memory); err == nil && a.memory == 0 {
+		if a.memory, err = conf.ParseBytes(f.memory); err == nil && a.memory == 0 {
 			err = errors.New("0 bytes fit nothing")
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package device
+package conf
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"trireme/fault"
 )
 
-// Bytes is an amount of memory. GB is 1e9 bytes, GiB 2^30.
+// Bytes is an amount of memory or storage. GB is 1e9 bytes, GiB 2^30.
 type Bytes int64
 
 // units by lower-case name, longer names first, since "b" is a suffix of all.
@@ -44,7 +44,7 @@ func (b *Bytes) parse(text string) error {
 	if _, err := strconv.ParseFloat(t, 64); err == nil {
 		return fault.Try(fmt.Errorf("%q has no unit", text), "%sGB (1e9 bytes), or %sGiB (2^30)", t, t)
 	}
-	return fault.Try(fmt.Errorf("%q is not an amount of memory", text), "80GB (80e9 bytes), or 80GiB (80 x 2^30)")
+	return fault.Try(fmt.Errorf("%q is not a number of bytes", text), "80GB (80e9 bytes), or 80GiB (80 x 2^30)")
 }
 
 // UnmarshalText is ParseBytes; an empty text is 0.

@@ -1,0 +1,54 @@
+package checkpoint
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+
+	"trireme/internal/conf"
+)
+
+// TestKeepOnDisk: ages and sizes are those of files.
+func TestKeepOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	at := func(step int) string { return filepath.Join(dir, "checkpoints", stepDir(step)) }
+	save := func(cfg Config, step int) int64 {
+		saved, err := saveAlone(t, nil, dir, cfg, newTruth(1), step)
+		if err != nil || len(saved.Notices) > 0 {
+			t.Fatal(saved, err)
+		}
+		return saved.Bytes
+	}
+	left := func(want ...int) {
+		t.Helper()
+		found, err := List(filepath.Join(dir, "checkpoints"))
+		var got []int
+		for _, f := range found {
+			got = append(got, f.Step)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("left are %v, %v; want %v", got, err, want)
+		}
+	}
+	save(Config{}, 1)
+	day := time.Now().Add(-24 * time.Hour)
+	if err := os.Chtimes(filepath.Join(at(1), commitName), day, day); err != nil {
+		t.Fatal(err)
+	}
+	save(Config{KeepHours: 25}, 2)
+	left(2, 1)
+	bytes := save(Config{KeepHours: 23}, 3)
+	left(3, 2)
+	save(Config{KeepSize: 3 * conf.Bytes(bytes)}, 4)
+	left(4, 3, 2)
+	save(Config{KeepSize: 3 * conf.Bytes(bytes)}, 5)
+	left(5, 4, 3)
+	for _, bad := range []Config{{KeepEveryNSteps: -1}, {KeepHours: -1}} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+}
