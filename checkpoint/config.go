@@ -15,6 +15,9 @@ type Config struct {
 	SaveEveryNSteps int `yaml:"save_every_n_steps"`
 	// SaveEveryNEpochs also saves every n epochs; fractions are allowed. Default 0.
 	SaveEveryNEpochs float64 `yaml:"save_every_n_epochs"`
+	// SaveEveryNMinutes also saves when n minutes have passed since the last save or the start.
+	// Default 0.
+	SaveEveryNMinutes float64 `yaml:"save_every_n_minutes"`
 	// KeepLastN keeps the newest n checkpoints and deletes older ones after each save; 0 keeps
 	// all. Default 0.
 	KeepLastN int `yaml:"keep_last_n"`
@@ -61,6 +64,8 @@ func (c Config) Validate() error {
 		return fault.At("save_every_n_steps", "is %d: it must be 0 or more; 0 saves only at the end", c.SaveEveryNSteps)
 	case !(c.SaveEveryNEpochs >= 0):
 		return fault.At("save_every_n_epochs", "is %v: it must not be negative", c.SaveEveryNEpochs)
+	case !(c.SaveEveryNMinutes >= 0):
+		return fault.At("save_every_n_minutes", "is %v: it must not be negative", c.SaveEveryNMinutes)
 	case c.KeepLastN < 0:
 		return fault.At("keep_last_n", "is %d: it must be 0 or more; 0 keeps all", c.KeepLastN)
 	case c.KeepEveryNSteps < 0:

@@ -156,6 +156,7 @@ const (
 	VoteStop      Vote = iota // stop the run after this step
 	VoteLowMemory             // this rank is short of memory
 	VoteTrace                 // trace steps; see TraceSteps
+	VoteSave                  // save a checkpoint
 	numVotes
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"time"
 
 	"trireme/fault"
 )
@@ -164,6 +165,16 @@ func portOf(runID string) int {
 	h := fnv.New32a()
 	h.Write([]byte(runID))
 	return 15000 + 32*int(h.Sum32()%500)
+}
+
+// JobEnd returns when Slurm ends the job of this process (SLURM_JOB_END_TIME); zero if unknown.
+func JobEnd(lookup func(string) (string, bool)) time.Time {
+	v, _ := lookup("SLURM_JOB_END_TIME")
+	s, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || s <= 0 || s > 1<<40 {
+		return time.Time{}
+	}
+	return time.Unix(s, 0)
 }
 
 // over returns lookup with the variables of torchrun's contract that t gives and the environment lacks.

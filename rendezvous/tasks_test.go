@@ -144,3 +144,12 @@ func FuzzExpandCounts(f *testing.F) {
 		}
 	})
 }
+
+func TestJobEnd(t *testing.T) {
+	for env, want := range map[string]int64{"SLURM_JOB_END_TIME=1700000000": 1700000000, "": 0, "SLURM_JOB_END_TIME=": 0, "SLURM_JOB_END_TIME=Unknown": 0, "SLURM_JOB_END_TIME=-5": 0, "SLURM_JOB_END_TIME=0": 0, "SLURM_JOB_END_TIME=9223372036854775807": 0} {
+		got := JobEnd(lookupOf(env))
+		if got.IsZero() != (want == 0) || want > 0 && got.Unix() != want {
+			t.Errorf("%s: %v", env, got)
+		}
+	}
+}

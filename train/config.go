@@ -83,6 +83,13 @@ type Training struct {
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// MaxSteps is the number of optimizer steps. 0 trains for num_train_epochs. Default 0.
 	MaxSteps int `yaml:"max_steps"`
+	// MaxMinutes stops the run with a checkpoint, as a signal does (exit code 75), before this many
+	// minutes since its start are over. In a Slurm job the end of the job (SLURM_JOB_END_TIME) is a
+	// limit too. 0 is no limit. Default 0.
+	MaxMinutes float64 `yaml:"max_minutes"`
+	// StopMarginSeconds is the time that a run has left at its time limit if steps, evaluations and
+	// saves take no longer than before. Default 60.
+	StopMarginSeconds float64 `yaml:"stop_margin_seconds"`
 	// NumTrainEpochs is the number of passes over the data if max_steps is 0. Fractions are
 	// allowed. Default 1.
 	NumTrainEpochs float64 `yaml:"num_train_epochs"`
@@ -127,7 +134,7 @@ type Training struct {
 	// end before. Each takes a forward pass of all ranks. Default 64.
 	EvalMaxNewTokens int `yaml:"eval_max_new_tokens"`
 	// LoadBestModelAtEnd exports the weights of the best evaluation to final_model. Its checkpoint
-	// is kept regardless of keep_last_n. Needs an evaluation set. Default false.
+	// is kept as with checkpoint.keep_best. Needs an evaluation set. Default false.
 	LoadBestModelAtEnd bool `yaml:"load_best_model_at_end"`
 	// MetricForBestModel is the metric that selects the best evaluation: eval_loss, perplexity,
 	// accuracy, macro_f1, or a metric of the model. Higher is better for accuracy and macro_f1,
@@ -154,6 +161,8 @@ func (c Training) Validate() error {
 	bad(c.GlobalBatchSize < 0, "global_batch_size", "is %d: it must not be negative", c.GlobalBatchSize)
 	bad(c.MaxSteps < 0, "max_steps", "is %d: it must not be negative", c.MaxSteps)
 	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs", "is %v: it must be positive if max_steps is 0", c.NumTrainEpochs)
+	bad(!(c.MaxMinutes >= 0), "max_minutes", "is %v: it must not be negative", c.MaxMinutes)
+	bad(!(c.StopMarginSeconds >= 0), "stop_margin_seconds", "is %v: it must not be negative", c.StopMarginSeconds)
 	bad(!(c.WeightDecay >= 0), "weight_decay", "is %v: it must be 0 or more", c.WeightDecay)
 	for _, b := range c.Betas {
 		bad(!(b >= 0 && b < 1), "betas", "has %v: each must be in [0, 1)", b)
@@ -317,7 +326,7 @@ func Default() Config {
 		Resume: "none",
 		Data:   data.DefaultConfig(),
 		Training: Training{
-			MicroBatchSize: 1, NumTrainEpochs: 1, Schedule: optim.DefaultSchedule(), Optimizer: optim.Config{"name": "adamw"}, WeightDecay: 0.1,
+			MicroBatchSize: 1, NumTrainEpochs: 1, StopMarginSeconds: 60, Schedule: optim.DefaultSchedule(), Optimizer: optim.Config{"name": "adamw"}, WeightDecay: 0.1,
 			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3, EvalMaxNewTokens: 64, MetricForBestModel: "eval_loss",
 		},
 		Parallel:  parallel.Default(),

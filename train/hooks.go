@@ -47,12 +47,13 @@ func (evalHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 	return r.evaluate(ctx)
 }
 
-// saveHook saves a checkpoint: periodically, before a stop, and after the best evaluation if
+// saveHook saves a checkpoint: periodically, before a stop or a time limit, and after the best evaluation if
 // load_best_model_at_end or keep_best is set.
 type saveHook struct{}
 
 func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
-	if !r.stopped && !due(r.saveEvery[0], rec) && !due(r.saveEvery[1], rec) && !r.isBest(rec.Step) {
+	asked := r.settled && (r.asked.stop || r.asked.save)
+	if !asked && !r.saving.due(rec) && !r.isBest(rec.Step) {
 		return nil
 	}
 	return r.Save(ctx)
@@ -61,7 +62,7 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 type stopHook struct{}
 
 func (stopHook) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {
-	if !r.stopped || rec.Step == rec.MaxSteps {
+	if !r.asked.stop || !r.settled || rec.Step == rec.MaxSteps {
 		return nil
 	}
 	return fault.Try(fmt.Errorf("%w at step %d of %d", ErrStopped, rec.Step, rec.MaxSteps), "the same command with %s", fault.Set("resume", "auto"))

@@ -58,14 +58,13 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 		hooks := r.hooks()
 		var flight []enqueued // oldest first
 		var failed error      // of the step after them
-		stopping := false
-		read := int64(0) // when the last result was read (trace.Now)
+		read := int64(0)      // when the last result was read (trace.Now)
 		r.spans.start(r.deps.Trace)
 		if r.deps.Tracer != nil && !r.Done() {
 			r.deps.Tracer.Start(r.state.Step + 1)
 		}
 		for !r.Done() {
-			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && !stopping && !r.endsFlight(r.state.Step+int64(len(flight)))) {
+			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && !r.asked.stop && !r.asked.save && !r.endsFlight(r.state.Step+int64(len(flight)))) {
 				var s enqueued
 				if s, failed = r.enqueue(ctx, r.state.Step+int64(len(flight))+1); failed == nil {
 					flight = append(flight, s)
@@ -78,11 +77,10 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 			s := flight[0]
 			flight = flight[1:]
 			s.began = max(s.began, read)
-			rec, stop, err := r.finish(s)
+			rec, err := r.finish(s)
 			read = trace.Now()
 			r.engine.Pause()
-			stopping = stopping || stop
-			r.stopped = stopping && len(flight) == 0
+			r.settled = len(flight) == 0
 			if err == nil {
 				err = r.noteCompiled()
 			}
@@ -103,7 +101,7 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 // evaluation, a checkpoint or histograms follow.
 func (r *Run) endsFlight(step int64) bool {
 	rec := monitor.Record{Step: step, MaxSteps: int64(r.Config.Training.MaxSteps)}
-	return r.sets.Eval != nil && due(r.evalEvery, rec) || due(r.saveEvery[0], rec) || due(r.saveEvery[1], rec) || r.histogramsDue(step)
+	return r.sets.Eval != nil && due(r.evalEvery, rec) || r.saving.due(rec) || r.histogramsDue(step)
 }
 
 // enqueue starts step number step.
@@ -122,6 +120,9 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	s.waited, s.data = trace.Elapsed(s.began), r.loader.State()
 	if r.deps.Stop() {
 		r.engine.Vote(parallel.VoteStop)
+	}
+	if err := r.voteByTime(); err != nil {
+		return s, err
 	}
 	if r.deps.Tracer != nil {
 		r.engine.TraceSteps(r.deps.Tracer.Request())
@@ -157,15 +158,16 @@ func (r *Run) result() (o StepResult, err error) {
 	return r.stepper.Result(), nil
 }
 
-// finish waits for the oldest step in flight and reports whether a rank voted to stop.
-func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
+// finish waits for the oldest step in flight.
+func (r *Run) finish(s enqueued) (rec monitor.Record, err error) {
 	o, err := r.result()
 	if err != nil {
-		return rec, false, r.inStep(r.state.Step+1, err)
+		return rec, r.inStep(r.state.Step+1, err)
 	}
 	ended := trace.Now()
 	r.state.Scaler = r.stepper.LossScale()
-	stop = o.Votes(parallel.VoteStop) > 0
+	r.asked.stop = r.asked.stop || o.Votes(parallel.VoteStop) > 0
+	r.asked.save = r.asked.save || o.Votes(parallel.VoteSave) > 0
 	r.traced += o.Votes(parallel.VoteTrace)
 	r.state.Step++
 	r.state.Data = s.data
@@ -182,21 +184,21 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
 	rec.Skew, rec.SlowRank, slow = r.slow.step(o.Times())
 	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
 	if err := r.sink.Record(rec); err != nil {
-		return rec, stop, err
+		return rec, err
 	}
 	for _, note := range slow {
 		if err := r.sink.Note(note); err != nil {
-			return rec, stop, err
+			return rec, err
 		}
 	}
 	if err := r.startRecompute(o.Votes(parallel.VoteLowMemory)); err != nil {
-		return rec, stop, err
+		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
 		// All ranks fail at this step; settle first, since others may still communicate.
-		return rec, stop, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d consecutive steps, all skipped", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
+		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d consecutive steps, all skipped", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
 	}
-	return rec, stop, nil
+	return rec, nil
 }
 
 // noteCompiled notes the programs that the device has compiled since the last call.

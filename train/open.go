@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"trireme/checkpoint"
 	"trireme/data"
@@ -64,7 +65,15 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.Config.Training.MaxSteps = cfg.Training.steps(per)
 	r.schedule = cfg.Training.WithTotalSteps(r.Config.Training.MaxSteps)
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
-	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
+	now := time.Now()
+	r.saving = saving{
+		every: [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)},
+		after: minutes(cfg.Checkpoint.SaveEveryNMinutes), began: now,
+	}
+	r.limit = timeLimit{end: r.deps.Deadline, margin: minutes(cfg.Training.StopMarginSeconds / 60)}
+	if cfg.Training.MaxMinutes > 0 {
+		r.limit.end = earlier(r.limit.end, now.Add(minutes(cfg.Training.MaxMinutes)))
+	}
 	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, waitingGroup{r.deps.ProcessGroup, &r.between.waited}, r.backend); err != nil {
 		return err
 	}

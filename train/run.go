@@ -47,6 +47,8 @@ type Deps struct {
 	// Plan returns the peak memory of a rank for rows of up to positions tokens and micro-batches
 	// with the fields of rows; nil if unknown.
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)
+	// Deadline is when the job is killed from outside; zero if unknown.
+	Deadline time.Time
 	// RankName names a rank with its host for notes; nil uses its number.
 	RankName func(rank int) string
 	// Recorder records this rank's activity; nil records nothing.
@@ -99,12 +101,14 @@ type Run struct {
 
 	schedule  optim.Schedule
 	accum     int
-	evalEvery int64    // steps; 0: at the end
-	saveEvery [2]int64 // steps: save_every_n_steps and save_every_n_epochs; 0: at the end
+	evalEvery int64 // steps; 0: at the end
+	saving    saving
+	limit     timeLimit
 	state     progress
-	stopped   bool  // a rank voted to stop, and no step is in flight
-	compiled  int   // programs that noteCompiled has reported
-	traced    int64 // steps that a rank asks to trace since the last traceStep
+	asked     struct{ stop, save bool } // votes in the results read; they take effect when no step is in flight
+	settled   bool                      // no step is in flight
+	compiled  int                       // programs that noteCompiled has reported
+	traced    int64                     // steps that a rank asks to trace since the last traceStep
 }
 
 // progress is the trainer state in a checkpoint.

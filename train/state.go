@@ -22,6 +22,7 @@ func (r *Run) Save(ctx context.Context) error {
 		return err
 	}
 	r.between.save += trace.Elapsed(syncing)
+	r.saving.began, r.asked.save = time.Now(), false
 	defer r.countSave(trace.Now(), r.between.waited.Load())
 	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", r.state.Step)))
 	state, err := json.Marshal(r.state)
@@ -60,7 +61,11 @@ func ConvertedState(steps int) ([]byte, error) {
 
 func (r *Run) evaluate(ctx context.Context) error {
 	defer r.deps.Trace.End(r.deps.Trace.Begin(trace.Span{Kind: trace.Evaluation}))
-	defer func(began int64) { r.between.eval += trace.Elapsed(began) }(trace.Now())
+	defer func(began int64) {
+		took := trace.Elapsed(began)
+		r.between.eval += took
+		r.limit.eval = max(r.limit.eval, took)
+	}(trace.Now())
 	e, err := r.evaluateOn(ctx, r.sets.Eval)
 	if err != nil {
 		return err

@@ -83,6 +83,7 @@ func (j *job) trainDeps(w *world) train.Deps {
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Process: w.device(), Recorder: w.conn.recorder, Trace: w.conn.trace, RankName: w.rankName, Restart: j.restart.count,
 		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt), Trial: isTrial(),
+		Deadline: rendezvous.JobEnd(os.LookupEnv),
 	}
 }
 
