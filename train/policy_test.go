@@ -149,7 +149,9 @@ func TestStopping(t *testing.T) {
 		step    int64
 		want    error
 	}{{false, 3, nil}, {true, 3, ErrStopped}, {true, 7, nil}} {
-		err := stopHook{}.AfterStep(t.Context(), &Run{stopped: c.stopped}, monitor.Record{Step: c.step, MaxSteps: 7})
+		r := &Run{settled: true}
+		r.asked.stop = c.stopped
+		err := stopHook{}.AfterStep(t.Context(), r, monitor.Record{Step: c.step, MaxSteps: 7})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
