@@ -30,7 +30,7 @@ type Config struct {
 	// KeepSize deletes the oldest checkpoints until those of the run take up to this size, with its
 	// unit. The newest and the best are kept in any case, and so are those of keep_every_n_steps.
 	// Empty is no limit. Default "".
-	KeepSize conf.Bytes `yaml:"keep_size"`
+	KeepSize Bytes `yaml:"keep_size"`
 	// KeepBest saves after an evaluation that is better than all before
 	// (training.metric_for_best_model) and keeps that checkpoint until a better one is saved.
 	// training.load_best_model_at_end does so too. Default false.
@@ -43,6 +43,9 @@ type Config struct {
 	// checkpoints in the output directory. All ranks must see the same directory. Default "".
 	Dir string `yaml:"dir"`
 }
+
+// Bytes is a size, in a configuration a number with its unit.
+type Bytes = conf.Bytes
 
 // Directory returns the checkpoint directory of a run that writes to outputDir.
 func (c Config) Directory(outputDir string) string {

@@ -81,7 +81,7 @@ func TestTimeLimit(t *testing.T) {
 		stops    bool
 	}{
 		{"no limit", 0, func(*train.Config) {}, false},
-		{"far", time.Hour, func(c *train.Config) { c.Training.MaxMinutes = 60 }, false},
+		{"an hour", time.Hour, func(c *train.Config) { c.Training.MaxMinutes = 60 }, false},
 		{"the job's end", 50 * time.Second, func(*train.Config) {}, true},
 		{"no margin", 50 * time.Second, func(c *train.Config) { c.Training.StopMarginSeconds = 0 }, false},
 		{"the run's end", time.Hour, func(c *train.Config) { c.Training.MaxMinutes = 0.5 }, true},
