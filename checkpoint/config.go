@@ -18,18 +18,17 @@ type Config struct {
 	// SaveEveryNMinutes also saves when n minutes have passed since the last save or the start.
 	// Default 0.
 	SaveEveryNMinutes float64 `yaml:"save_every_n_minutes"`
-	// KeepLastN keeps the newest n checkpoints and deletes older ones after each save; 0 keeps
-	// all. Default 0.
-	KeepLastN int `yaml:"keep_last_n"`
-	// KeepEveryNSteps never deletes checkpoints of steps that are multiples of n; 0 is none.
+	// KeepLastN keeps the newest n checkpoints. After each save, those that neither this key nor
+	// keep_every_n_steps nor keep_hours keeps are deleted; if all three are 0, all are kept.
 	// Default 0.
+	KeepLastN int `yaml:"keep_last_n"`
+	// KeepEveryNSteps keeps checkpoints of steps that are multiples of n. Default 0.
 	KeepEveryNSteps int `yaml:"keep_every_n_steps"`
-	// KeepHours deletes checkpoints that were saved more than this many hours before the newest
-	// one; 0 is no limit. Default 0.
+	// KeepHours keeps checkpoints that were saved up to this many hours before the newest one.
+	// Default 0.
 	KeepHours float64 `yaml:"keep_hours"`
 	// KeepSize deletes the oldest checkpoints until those of the run take up to this size, with its
-	// unit. The newest and the best are kept in any case, and so are those of keep_every_n_steps.
-	// Empty is no limit. Default "".
+	// unit. The newest and the best are kept in any case. Empty is no limit. Default "".
 	KeepSize Bytes `yaml:"keep_size"`
 	// KeepBest saves after an evaluation that is better than all before
 	// (training.metric_for_best_model) and keeps that checkpoint until a better one is saved.
@@ -72,7 +71,7 @@ func (c Config) Validate() error {
 	case c.KeepLastN < 0:
 		return fault.At("keep_last_n", "is %d: it must be 0 or more; 0 keeps all", c.KeepLastN)
 	case c.KeepEveryNSteps < 0:
-		return fault.At("keep_every_n_steps", "is %d: it must be 0 or more; 0 keeps none for good", c.KeepEveryNSteps)
+		return fault.At("keep_every_n_steps", "is %d: it must be 0 or more; 0 keeps none", c.KeepEveryNSteps)
 	case !(c.KeepHours >= 0):
 		return fault.At("keep_hours", "is %v: it must not be negative", c.KeepHours)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"trireme/internal/conf"
 )
 
@@ -50,5 +49,27 @@ func TestKeepOnDisk(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
+	}
+}
+
+// TestKeepLastGood: a checkpoint that is invalid as soon as it is saved replaces no good one.
+func TestKeepLastGood(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{KeepLastN: 1, KeepSize: 1}
+	for step := 1; step <= 2; step++ {
+		if _, err := saveAlone(t, nil, dir, Config{}, newTruth(1), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "checkpoints", "step-2", rankFile(0)), 10); err != nil {
+		t.Fatal(err)
+	}
+	s := testStore(t, SingleProcess{}, nil, dir, cfg)
+	if notices := s.retain(2); len(notices) > 0 {
+		t.Fatal(notices)
+	}
+	path, _, err := Latest(filepath.Join(dir, "checkpoints"), "")
+	if err != nil || filepath.Base(path) != "step-1" {
+		t.Errorf("the newest good one is %q, %v", path, err)
 	}
 }

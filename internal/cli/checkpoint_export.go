@@ -10,6 +10,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/device"
+	"trireme/internal/conf"
 	"trireme/monitor"
 	"trireme/optim"
 	"trireme/tensor"
@@ -82,7 +83,7 @@ func (f *checkpointExport) run(c *cobra.Command, name string) error {
 		s.cfg.Export.DType = train.ExportDType(f.dtype)
 	}
 	if f.shard != "" {
-		if s.cfg.Export.MaxShardSize, err = device.ParseBytes(f.shard); err == nil {
+		if s.cfg.Export.MaxShardSize, err = conf.ParseBytes(f.shard); err == nil {
 			err = s.cfg.Export.Validate()
 		}
 		if err != nil {

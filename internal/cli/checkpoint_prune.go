@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trireme/checkpoint"
-	"trireme/device"
+	"trireme/internal/conf"
 	"trireme/internal/rundir"
 	"trireme/monitor"
 )
@@ -63,7 +63,7 @@ A running run is refused.`,
 func (f *pruneFlags) rules() (r checkpoint.Retention, err error) {
 	r = checkpoint.Retention{Last: f.last, Every: f.every, Younger: f.younger}
 	if f.size != "" {
-		size, err := device.ParseBytes(f.size)
+		size, err := conf.ParseBytes(f.size)
 		if err != nil {
 			return r, &Exit{CodeUsage, fmt.Errorf("--max_size: %w", err)}
 		}
