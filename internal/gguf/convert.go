@@ -27,7 +27,7 @@ type Source struct {
 	Name      string // general.name
 	Config    []byte // config.json
 	Path      string // of config.json, for errors
-	Tokenizer string // directory; may have none
+	Tokenizer string // directory, which may have none, or file of one
 	Weights   Weights
 }
 
@@ -66,7 +66,7 @@ func Convert(ctx context.Context, s Source, path string, t Type) (notes []string
 		{"general.file_type", types[t].fileType}, {"general.quantization_version", uint32(2)},
 	}, n.metadata)
 	notes = n.notes
-	if tokenizer.Exists(s.Tokenizer) {
+	if hasTokenizer(s.Tokenizer) {
 		tok, err := tokenizer.Load(s.Tokenizer)
 		if err != nil {
 			return nil, err
@@ -82,6 +82,12 @@ func Convert(ctx context.Context, s Source, path string, t Type) (notes []string
 	}
 	err = durable.Replace(path, 0o644, func(f *os.File) error { return Write(f, metadata, tensors) })
 	return notes, err
+}
+
+// hasTokenizer reports whether path is a tokenizer's file, or a directory with one.
+func hasTokenizer(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && (!st.IsDir() || tokenizer.Exists(path))
 }
 
 // read returns the tensors to write. It checks that the files have all of them, in the right shapes.

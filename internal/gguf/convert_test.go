@@ -14,6 +14,7 @@ import (
 	"trireme/model/gpt2"
 	"trireme/model/llama"
 	"trireme/tensor"
+	"trireme/tokenizer"
 )
 
 var families = model.Registry{llama.Family, gpt2.Family, bert.Family}
@@ -197,5 +198,39 @@ func TestNotes(t *testing.T) {
 	notes, err := ConvertDirectory(t.Context(), dir, filepath.Join(dir, "x.gguf"), BF16)
 	if text := strings.Join(notes, "\n"); err != nil || !strings.Contains(text, "beyond 16 tokens") || !strings.Contains(text, "there is no tokenizer") {
 		t.Errorf("%q, %v", notes, err)
+	}
+}
+
+// A tokenizer's tokens, merges, special tokens and kinds are in the file, padded to the model's rows. Its path may be
+// that of the file.
+func TestVocabulary(t *testing.T) {
+	dir, _ := writeModel(t, configs["qwen2"])
+	smallTokenizer(t, dir, "")
+	_, f := convert(t, dir, F16)
+	tok, err := tokenizer.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, _ := f.Value("tokenizer.ggml.tokens").([]string)
+	kinds, _ := f.Value("tokenizer.ggml.token_type").([]int32)
+	if len(tokens) != 320 || len(kinds) != 320 || tokens[0] != "<|endoftext|>" || kinds[0] != int32(tokenizer.ControlToken) || tokens[319] != "[PAD319]" || kinds[319] != int32(tokenizer.UnusedToken) {
+		t.Errorf("%d tokens %.3q, kinds %v", len(tokens), tokens, kinds[:min(3, len(kinds))])
+	}
+	if merges, _ := f.Value("tokenizer.ggml.merges").([]string); len(merges) != tok.VocabSize()-257 {
+		t.Errorf("%d merges of %d tokens", len(merges), tok.VocabSize())
+	}
+	for key, want := range map[string]any{"model": "gpt2", "pre": "gpt-2", "eos_token_id": uint32(0), "add_bos_token": false} {
+		if got := f.Value("tokenizer.ggml." + key); got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	if !hasTokenizer(dir) || !hasTokenizer(filepath.Join(dir, "tokenizer.json")) || hasTokenizer(t.TempDir()) || hasTokenizer("") {
+		t.Error("a tokenizer's path is not recognized")
+	}
+	small := strings.Replace(configs["qwen2"], `"vocab_size": 320`, `"vocab_size": 100`, 1)
+	other, _ := writeModel(t, small)
+	smallTokenizer(t, other, "")
+	if _, err := ConvertDirectory(t.Context(), other, filepath.Join(other, "x.gguf"), F16); err == nil || !strings.Contains(err.Error(), "vocabulary only 100") {
+		t.Errorf("a tokenizer with more tokens than rows: %v", err)
 	}
 }
