@@ -38,6 +38,7 @@ func writeOwn(ctx context.Context, s *Source, dir string, o Options) (Written, e
 		return Written{}, err
 	}
 	cfg := train.Default()
+	cfg.Data.Path = "unknown, converted from " + s.Path // a configuration has a path; resuming names both
 	if err := json.Unmarshal(m.config.JSON, &cfg.Model.Inline); err != nil {
 		return Written{}, fmt.Errorf("convert: %s: %w", m.config.Path, err)
 	}
