@@ -18,6 +18,13 @@ type Config struct {
 	// SaveEveryNMinutes also saves when n minutes have passed since the last save or the start.
 	// Default 0.
 	SaveEveryNMinutes float64 `yaml:"save_every_n_minutes"`
+	// Async writes checkpoints in the background while the run goes on. Before the next update, the rest of the state is
+	// copied. One checkpoint is written at a time. The run waits for its last one and for one before a stop.
+	// Default false.
+	Async bool `yaml:"async"`
+	// AsyncMemory limits the memory of a rank for that copy, with its unit. An update waits until the
+	// rest is written. Empty is no limit: the rank's part of a checkpoint. Default "".
+	AsyncMemory Bytes `yaml:"async_memory"`
 	// KeepLastN keeps the newest n checkpoints. After each save, those that neither this key nor
 	// keep_every_n_steps nor keep_hours keeps are deleted; if all three are 0, all are kept.
 	// Default 0.

@@ -14,6 +14,9 @@
 //	rank 0       writes and syncs manifest.json, then COMMIT, and the directory
 //	rank 0       renames it to step-N and syncs the parent
 //
+// Store.Start does the same beside the program: a Saving writes in a goroutine of each rank and exchanges
+// messages only where all ranks call it. Save is Start and a wait.
+//
 // A directory step-N is a checkpoint if its COMMIT matches its manifest and its files have the
 // sizes and headers that the manifest lists. A failed save, be it a full disk or a killed process,
 // leaves earlier checkpoints unchanged.

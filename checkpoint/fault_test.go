@@ -1,11 +1,14 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +30,48 @@ type scenario struct {
 	step  int // of the save under test; steps 1 and 2 exist
 }
 
+// saveWith saves as cfg says: in the background, the items are overwritten as soon as they may be, and ranks vote as they do
+// after steps.
+func saveWith(t testing.TB, m ProcessGroup, fs fileSystem, dir string, cfg Config, meta Meta, items []Item) (SaveResult, error) {
+	ctx := context.Background()
+	s := testStore(t, m, fs, dir, cfg)
+	if !cfg.Async {
+		return s.Save(ctx, meta, items)
+	}
+	v, err := s.Start(ctx, meta, items, make([]byte, cfg.AsyncMemory))
+	if err != nil {
+		return SaveResult{}, err
+	}
+	defer v.Abort()
+	v.Hold()
+	for _, it := range items {
+		for i, b := range tensor.HostBytes(it.Data) {
+			tensor.HostBytes(it.Data)[i] = ^b
+		}
+	}
+	for {
+		all, err := m.AllGatherBytes(ctx, fmt.Append(nil, v.Votes()))
+		if err != nil {
+			return SaveResult{}, err
+		}
+		sum := 0
+		for _, b := range all {
+			n, err := strconv.Atoi(string(b))
+			if err != nil {
+				return SaveResult{}, err
+			}
+			sum += n
+		}
+		if sum < m.Size() {
+			runtime.Gosched()
+			continue
+		}
+		if saved, ended, err := v.Next(ctx, false); ended {
+			return saved, err
+		}
+	}
+}
+
 func scenarios() []scenario {
 	var all []scenario
 	for _, kind := range []string{Sharded, Full} {
@@ -35,6 +80,9 @@ func scenarios() []scenario {
 				scenario{"another step", ranks, Config{StateDictType: kind}, 3},
 				scenario{"the same step", ranks, Config{StateDictType: kind}, 2},
 				scenario{"keep one", ranks, Config{StateDictType: kind, KeepLastN: 1}, 3},
+				scenario{"background", ranks, Config{StateDictType: kind, Async: true, AsyncMemory: 1 << 20}, 3},
+				scenario{"background, the same step", ranks, Config{StateDictType: kind, Async: true, AsyncMemory: 100}, 2},
+				scenario{"background, keep one, no memory", ranks, Config{StateDictType: kind, Async: true, KeepLastN: 1}, 3},
 			)
 		}
 	}
@@ -63,7 +111,7 @@ func (s scenario) save(t *testing.T, fs *faultFS, step int, seed uint64) []error
 	tr := smallTruth(seed)
 	items := tr.split(s.ranks, rand.New(rand.NewPCG(1, 1)), true, false)
 	return newWorld(s.ranks).run(func(m member) error {
-		_, err := testStore(t, m, fs, "out", s.cfg).Save(t.Context(), tr.meta(step), items[m.rank])
+		_, err := saveWith(t, m, fs, "out", s.cfg, tr.meta(step), items[m.rank])
 		return err
 	})
 }
@@ -238,7 +286,11 @@ func TestEveryCallFails(t *testing.T) {
 
 // TestFullDisk fails every write from the n-th on with ENOSPC.
 func TestFullDisk(t *testing.T) {
-	s := scenario{"", 3, Config{}, 3}
+	t.Run("foreground", func(t *testing.T) { fullDisk(t, scenario{"", 3, Config{}, 3}) })
+	t.Run("background", func(t *testing.T) { fullDisk(t, scenario{"", 3, Config{Async: true, AsyncMemory: 200}, 3}) })
+}
+
+func fullDisk(t *testing.T, s scenario) {
 	start := s.start(t)
 	full := 0
 	for n := 1; n < 100; n++ {

@@ -36,11 +36,12 @@ func (SingleProcess) AllGatherBytes(_ context.Context, message []byte) ([][]byte
 var ErrCorrupt = errors.New("checkpoint is damaged")
 
 // agree exchanges one value per rank. If any rank passes an error, every rank returns the error of
-// the lowest such rank.
+// the lowest such rank, one with errAborted only if there is no other.
 func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) ([]T, error) {
 	type message struct {
 		Value   T      `json:"value"`
 		Failed  bool   `json:"failed,omitzero"`
+		Aborted bool   `json:"aborted,omitzero"`
 		Text    string `json:"text,omitzero"`
 		Corrupt bool   `json:"corrupt,omitzero"`
 		NoSpace bool   `json:"no_space,omitzero"`
@@ -50,7 +51,7 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 	if failure != nil {
 		m.Failed, m.Text = true, failure.Error()
 		m.Corrupt, m.NoSpace = errors.Is(failure, ErrCorrupt), errors.Is(failure, syscall.ENOSPC)
-		m.NaN = errors.Is(failure, ErrNotFinite)
+		m.NaN, m.Aborted = errors.Is(failure, ErrNotFinite), errors.Is(failure, errAborted)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -73,10 +74,11 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 		values[rank] = m.Value
 		switch {
 		case !m.Failed:
-		case first != nil:
+		case first != nil && m.Aborted:
+		case first != nil && !first.aborted:
 			first.others++
 		default:
-			first = &rankError{rank: rank, world: a.Size(), text: m.Text}
+			first = &rankError{rank: rank, world: a.Size(), text: m.Text, aborted: m.Aborted}
 			if rank == a.Rank() {
 				first.cause = failure
 			} else if m.Corrupt {
@@ -98,6 +100,7 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 type rankError struct {
 	rank, world, others int
 	text                string
+	aborted             bool  // because another rank failed
 	cause               error // on other ranks only the sentinel that callers test for
 }
 

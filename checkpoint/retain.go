@@ -15,7 +15,7 @@ func (c Config) retention() Retention {
 // newest one, so a run that was stopped for long keeps the same number. Invalid directories and other runs'
 // checkpoints are neither counted nor deleted. If the one just saved is invalid, the valid one of the
 // largest step is the newest: the last good checkpoint stays.
-func (s *Store) retain(saved int) (notices []string) {
+func (s *Store) retain(saved, best int) (notices []string) {
 	rules := s.cfg.retention()
 	if rules == (Retention{}) {
 		return nil
@@ -31,7 +31,7 @@ func (s *Store) retain(saved int) (notices []string) {
 	}
 	all := make([]Saved, len(found))
 	for i, f := range found {
-		all[i] = Saved{Step: f.Step, Bytes: f.Bytes, Protected: f.Step == s.protected && i > 0}
+		all[i] = Saved{Step: f.Step, Bytes: f.Bytes, Protected: f.Step == best && i > 0}
 		if !f.Saved.IsZero() {
 			all[i].Age = found[0].Saved.Sub(f.Saved)
 		}

@@ -58,6 +58,7 @@ func (s *Store) Dir() string { return s.dir }
 type SaveResult struct {
 	Path    string
 	Bytes   int64    // of all data files
+	Written Written  // how rank 0 wrote
 	Notices []string // problems that did not fail the save: old checkpoints that could not be deleted
 }
 
@@ -74,41 +75,11 @@ type proposal struct {
 // removed, and earlier checkpoints are unchanged. An existing checkpoint of the same step is
 // replaced.
 func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (SaveResult, error) {
-	s.memory.sync()
-	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items)}
-	var err error
-	if s.ranks.Rank() == 0 {
-		mine.Dir, err = s.begin(meta)
-	}
-	for _, it := range items {
-		if err == nil {
-			err = it.check(s.memory)
-		}
-	}
-	tmp := mine.Dir
-	all, err := agree(ctx, s.ranks, mine, err)
+	v, err := s.Start(ctx, meta, items, nil)
 	if err != nil {
-		return SaveResult{}, s.abandon(tmp, err)
+		return SaveResult{}, err
 	}
-	tmp = all[0].Dir
-	data, plan, err := s.write(ctx, tmp, items, all)
-	parts, err := agree(ctx, s.ranks, data, err)
-	if err != nil {
-		return SaveResult{}, s.abandon(tmp, err)
-	}
-	saved := SaveResult{Path: filepath.Join(s.dir, stepDir(meta.Step))}
-	if s.ranks.Rank() == 0 {
-		saved.Bytes, saved.Notices, err = s.commit(tmp, meta, plan, parts)
-	}
-	done, err := agree(ctx, s.ranks, saved.Bytes, err)
-	if err != nil {
-		return SaveResult{}, s.abandon(tmp, err)
-	}
-	saved.Bytes = done[0]
-	if s.ranks.Rank() == 0 {
-		saved.Notices = append(saved.Notices, s.retain(meta.Step)...)
-	}
-	return saved, nil
+	return v.Wait(ctx)
 }
 
 // begin removes unfinished saves and creates the temporary directory.
@@ -150,26 +121,21 @@ func (s *Store) syncParents() error {
 	return nil
 }
 
-// write writes this rank's parts.
-func (s *Store) write(ctx context.Context, tmp string, items []Item, all []proposal) (written, []planned, error) {
+// writer returns the writer of this rank's parts.
+func (s *Store) writer(tmp string, items []Item, all []proposal) (*writer, error) {
 	world := make([][]held, len(all))
 	for rank, p := range all {
 		if p.Step != all[0].Step || p.Type != all[0].Type {
-			return written{}, nil, fmt.Errorf("checkpoint: rank %d saves step %d as %q, rank 0 step %d as %q", rank, p.Step, p.Type, all[0].Step, all[0].Type)
+			return nil, fmt.Errorf("checkpoint: rank %d saves step %d as %q, rank 0 step %d as %q", rank, p.Step, p.Type, all[0].Step, all[0].Type)
 		}
 		world[rank] = p.Held
 	}
 	plan, err := plan(world)
 	if err != nil {
-		return written{}, nil, err
+		return nil, err
 	}
-	w := writer{fs: s.fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan}
-	if s.cfg.StateDictType == Full {
-		data, err := w.full(ctx)
-		return data, plan, err
-	}
-	data, err := w.sharded(ctx)
-	return data, plan, err
+	w := &writer{fs: s.fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan}
+	return w, w.lay(s.cfg.StateDictType)
 }
 
 // commit commits the data that all ranks have synced.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"path/filepath"
+	"sync"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/tensor"
@@ -22,7 +24,9 @@ type writtenPiece struct {
 	Piece  piece `json:"piece"`  // File is relative to this rank's first file; -1 is the shared file
 }
 
-// writer is one rank's part of writing a checkpoint.
+// writer is one rank's part of writing a checkpoint. run writes the chunks of its file in order, in any
+// goroutine. Beside it, hold copies chunks from the end on, so that the items may change before all are
+// written.
 type writer struct {
 	fs     fileSystem
 	dir    string
@@ -31,90 +35,116 @@ type writer struct {
 	chunk  int // bytes per CRC
 	items  []Item
 	plan   []planned
-	buf    []byte // for tensors outside host memory
+
+	out    written
+	name   string // of the file; empty for none
+	size   int64
+	header []byte // nil if another rank writes it
+	chunks []chunk
+	buf    []byte // for a chunk of a tensor outside host memory
+
+	mu    sync.Mutex
+	moved sync.Cond
+	front int  // the next chunk to write
+	back  int  // chunks from here on are copied
+	live  bool // the chunk before front is being written, and is not copied
+	ended bool // run has ended
+}
+
+// chunk is consecutive elements [lo, hi) of a tensor with their offset in the file and their checksum.
+type chunk struct {
+	what   *planned
+	data   *tensor.Tensor
+	lo, hi int
+	at     int64
+	crc    *uint32
+	copied []byte // nil if not copied
+}
+
+func (c *chunk) bytes() int { return (c.hi - c.lo) * c.data.DType().Size() }
+
+// lay lays out the file of this rank.
+func (w *writer) lay(kind string) error {
+	w.moved.L = &w.mu
+	layout := w.sharded
+	if kind == Full {
+		layout = w.full
+	}
+	err := layout()
+	w.back = len(w.chunks)
+	return err
 }
 
 // rankFile is the file name of a rank in a sharded checkpoint.
 func rankFile(rank int) string { return fmt.Sprintf("rank-%05d.safetensors", rank) }
 
-// sharded writes this rank's parts into its file, each as a tensor named after its box.
-func (w *writer) sharded(ctx context.Context) (written, error) {
+// sharded gives this rank a file with its parts, each as a tensor named after its box.
+func (w *writer) sharded() error {
 	var entries []safetensors.Entry
-	var out written
-	w.each(func(i int, t planned, p part) error {
+	for i, p := range w.parts() {
+		t := w.plan[i]
 		entries = append(entries, safetensors.Entry{Name: key(t.Kind, t.Name) + p.box.String(), DType: t.DType, Shape: p.box.Sizes})
-		out.Pieces = append(out.Pieces, writtenPiece{i, piece{Box: p.box}})
-		return nil
-	})
+	}
 	if len(entries) == 0 {
-		return out, nil
+		return nil
 	}
 	l, err := safetensors.NewLayout(entries, nil)
 	if err != nil {
-		return out, err
+		return err
 	}
-	out.Files = []manifestFile{describeFile(rankFile(w.rank), l)}
-	return out, w.file(rankFile(w.rank), l.Size(), func(f file) error {
-		if err := writeAt(f, l.Header(), 0, "a header"); err != nil {
-			return err
-		}
-		n := 0
-		return w.each(func(_ int, t planned, p part) error {
-			piece := &out.Pieces[n].Piece
-			piece.Offset = l.Offset(n)
-			n++
-			piece.CRC, err = w.part(ctx, f, piece.Offset, t, p)
-			return err
-		})
-	})
+	w.name, w.size, w.header = rankFile(w.rank), l.Size(), l.Header()
+	w.out.Files = []manifestFile{describeFile(w.name, l)}
+	for i, p := range w.parts() {
+		w.add(i, p, 0, l.Offset(len(w.out.Pieces)))
+	}
+	return nil
 }
 
-// full writes this rank's parts into the one file of all ranks.
-func (w *writer) full(ctx context.Context) (written, error) {
+// full gives this rank its parts in the one file of all ranks.
+func (w *writer) full() error {
 	entries := make([]safetensors.Entry, len(w.plan))
 	for i, t := range w.plan {
 		entries[i] = safetensors.Entry{Name: key(t.Kind, t.Name), DType: t.DType, Shape: t.Shape}
 	}
-	var out written
 	l, err := safetensors.NewLayout(entries, nil)
 	if err != nil {
-		return out, err
+		return err
 	}
+	w.name, w.size = fullName, l.Size()
 	if w.rank == 0 {
-		out.Files = []manifestFile{describeFile(fullName, l)}
+		w.header, w.out.Files = l.Header(), []manifestFile{describeFile(w.name, l)}
 	}
-	return out, w.file(fullName, l.Size(), func(f file) error {
-		if w.rank == 0 {
-			if err := writeAt(f, l.Header(), 0, "a header"); err != nil {
-				return err
-			}
-		}
-		return w.each(func(i int, t planned, p part) error {
-			for _, r := range p.runs(t.Shape) {
-				at := l.Offset(i) + int64(r.to)*int64(t.DType.Size())
-				crc, err := w.part(ctx, f, at, t, r.part)
-				if err != nil {
-					return err
-				}
-				out.Pieces = append(out.Pieces, writtenPiece{i, piece{File: -1, Offset: at, Box: r.box, CRC: crc}})
-			}
-			return nil
-		})
-	})
-}
-
-// each calls f for each part of this rank, in plan order.
-func (w *writer) each(f func(i int, t planned, p part) error) error {
-	for i, t := range w.plan {
-		for _, p := range t.parts {
-			if p.rank == w.rank {
-				if err := f(i, t, p); err != nil {
-					return err
-				}
-			}
+	for i, p := range w.parts() {
+		for _, r := range p.runs(w.plan[i].Shape) {
+			w.add(i, r.part, -1, l.Offset(i)+int64(r.to)*int64(w.plan[i].DType.Size()))
 		}
 	}
 	return nil
+}
+
+// add adds a part of tensor i of the plan at an offset of a file.
+func (w *writer) add(i int, p part, file int, offset int64) {
+	t := &w.plan[i]
+	data, size, n := w.items[p.item].Data, t.DType.Size(), p.box.Elems()
+	per := w.chunk / size
+	crcs := make([]uint32, (n-1)/per+1)
+	for lo := 0; lo < n; lo += per {
+		w.chunks = append(w.chunks, chunk{what: t, data: data, lo: p.at + lo, hi: p.at + min(n, lo+per), at: offset + int64(lo*size), crc: &crcs[lo/per]})
+	}
+	w.out.Pieces = append(w.out.Pieces, writtenPiece{Tensor: i, Piece: piece{File: file, Offset: offset, Box: p.box, CRC: crcs}})
+}
+
+// parts lists the parts of this rank, in plan order.
+func (w *writer) parts() iter.Seq2[int, part] {
+	return func(yield func(int, part) bool) {
+		for i, t := range w.plan {
+			for _, p := range t.parts {
+				if p.rank == w.rank && !yield(i, p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func describeFile(name string, l *safetensors.Layout) manifestFile {
@@ -127,11 +157,6 @@ func writeAt(f file, b []byte, at int64, what string) error {
 		return fmt.Errorf("checkpoint: write %s: %w", what, err)
 	}
 	return nil
-}
-
-// file creates a file of the given size, fills it and syncs it.
-func (w *writer) file(name string, size int64, fill func(file) error) error {
-	return writeFile(w.fs, filepath.Join(w.dir, name), size, fill)
 }
 
 const sameDirectory = "all ranks must write to the same directory"
@@ -162,33 +187,107 @@ func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (e
 	return nil
 }
 
-// part writes one part at offset at and returns its checksums. Each chunk is summed just before it
-// is written, while it is in cache.
-func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) ([]uint32, error) {
-	it, size := w.items[p.item], t.DType.Size()
-	per, n := w.chunk/size, p.box.Elems()
-	crcs := make([]uint32, 0, (n-1)/per+1)
-	for lo := 0; lo < n; lo += per {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("checkpoint: write %s: %w", key(t.Kind, t.Name), context.Cause(ctx))
-		}
-		hi := min(n, lo+per)
-		b, err := w.memory.bytes(it.Data, p.at+lo, p.at+hi, w.scratch(it.Data))
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint: read %s: %w", key(t.Kind, t.Name), err)
-		}
-		crcs = append(crcs, crc32.Checksum(b, castagnoli))
-		if err := writeAt(f, b, at+int64(lo*size), key(t.Kind, t.Name)); err != nil {
-			return nil, err
-		}
+// run writes this rank's file. Each chunk is summed just before it is written, while it is in cache.
+func (w *writer) run(ctx context.Context) error {
+	defer w.end()
+	if w.name == "" {
+		return nil
 	}
-	return crcs, nil
+	return writeFile(w.fs, filepath.Join(w.dir, w.name), w.size, func(f file) error {
+		if w.header != nil {
+			if err := writeAt(f, w.header, 0, "a header"); err != nil {
+				return err
+			}
+		}
+		for c := w.next(); c != nil; c = w.next() {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("checkpoint: write %s: %w", key(c.what.Kind, c.what.Name), context.Cause(ctx))
+			}
+			b, err := w.contents(c)
+			if err != nil {
+				return fmt.Errorf("checkpoint: read %s: %w", key(c.what.Kind, c.what.Name), err)
+			}
+			*c.crc = crc32.Checksum(b, castagnoli)
+			if err := writeAt(f, b, c.at, key(c.what.Kind, c.what.Name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// scratch returns a buffer for one chunk of a tensor outside host memory.
-func (w *writer) scratch(t *tensor.Tensor) []byte {
-	if t.Buffer().Bytes == nil && w.buf == nil {
+// contents returns the bytes of a chunk until the next call.
+func (w *writer) contents(c *chunk) ([]byte, error) {
+	if c.copied != nil {
+		return c.copied, nil
+	}
+	if c.data.Buffer().Bytes == nil && w.buf == nil {
 		w.buf = make([]byte, w.chunk)
 	}
-	return w.buf
+	return w.memory.bytes(c.data, c.lo, c.hi, w.buf)
+}
+
+// next ends the last chunk and returns the next one; nil after the last.
+func (w *writer) next() *chunk {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.live = w.front < w.back
+	w.moved.Broadcast()
+	if w.front == len(w.chunks) {
+		return nil
+	}
+	w.front++
+	return &w.chunks[w.front-1]
+}
+
+// end ends run.
+func (w *writer) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended, w.live = true, false
+	w.moved.Broadcast()
+}
+
+// hold copies chunks that are not yet written into buf, as far as it has space, the last ones first.
+func (w *writer) hold(buf []byte) error {
+	for more := true; more; {
+		var err error
+		if more, err = w.holdOne(&buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) holdOne(buf *[]byte) (more bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || w.back == w.front {
+		return false, nil
+	}
+	c := &w.chunks[w.back-1]
+	n := c.bytes()
+	if n > len(*buf) {
+		return false, nil
+	}
+	to := (*buf)[:n:n]
+	b, err := w.memory.bytes(c.data, c.lo, c.hi, to)
+	if err != nil {
+		return false, fmt.Errorf("checkpoint: read %s: %w", key(c.what.Kind, c.what.Name), err)
+	}
+	if c.data.Buffer().Bytes != nil {
+		copy(to, b)
+	}
+	c.copied, *buf = to, (*buf)[n:]
+	w.back--
+	return true, nil
+}
+
+// settle waits until run reads no item any more.
+func (w *writer) settle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.ended && (w.front < w.back || w.live) {
+		w.moved.Wait()
+	}
 }

@@ -20,6 +20,10 @@ type Event struct {
 	// Path and Bytes are of checkpoints: the directory as the run wrote it, and its size.
 	Path  string `json:"path,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
+	// WriteSeconds and StallSeconds are of checkpoints that were written in the background: how long rank 0 wrote
+	// its part, and how long its steps waited.
+	WriteSeconds float64 `json:"write_seconds,omitempty"`
+	StallSeconds float64 `json:"stall_seconds,omitempty"`
 	// Exit is the exit code of a stop.
 	Exit *int `json:"exit,omitempty"`
 	// Samples are an evaluation's generated texts, if it has any.

@@ -70,6 +70,29 @@ func (e *Engine) State() []checkpoint.Item {
 	return out
 }
 
+// SaveShare returns the bytes that this rank writes of State if the ranks that hold the same elements divide
+// them evenly. Ranks differ by less than the size of a part.
+func (e *Engine) SaveShare() (n int64) {
+	add := func(f *flat, h stateTensor) {
+		own, holders := int64(h.Bytes()), e.mesh.Data.Size()*(h.hi-h.lo)/f.padded
+		n += own / int64(max(1, holders))
+	}
+	for _, f := range e.flats {
+		add(f, f.tensors[atMaster])
+		if !f.frozen {
+			for i := range elements(f.optimizer) {
+				add(f, f.tensors[atState+i])
+			}
+		}
+	}
+	for _, j := range e.tensorwise {
+		for _, it := range j.items() {
+			n += int64(it.Box.Elems() * it.DType.Size())
+		}
+	}
+	return n
+}
+
 // OwnedParams lists the shards of parameters, in F32, that this rank owns, for export. Over Mesh.Data
 // they cover each Param.Local exactly once, and over all ranks the whole parameters.
 func (e *Engine) OwnedParams() []tensor.Shard { return e.OwnedSlot("") }

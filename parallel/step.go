@@ -157,6 +157,7 @@ const (
 	VoteLowMemory             // this rank is short of memory
 	VoteTrace                 // trace steps; see TraceSteps
 	VoteSave                  // save a checkpoint
+	VoteSaved                 // see Saved
 	numVotes
 )
 
@@ -165,6 +166,9 @@ func (e *Engine) Vote(v Vote) { e.step.votes[v] = 1 }
 
 // TraceSteps asks all ranks with the current step to trace n steps. Result.Votes of VoteTrace has the sum over ranks.
 func (e *Engine) TraceSteps(n int64) { e.step.votes[VoteTrace] = n }
+
+// Saved casts n votes of VoteSaved with the current step: checkpoint.Saving.Votes.
+func (e *Engine) Saved(n int64) { e.step.votes[VoteSaved] = n }
 
 // Result holds the totals over all ranks of a step or pass. Its methods wait for them; later steps do
 // not change it.

@@ -34,5 +34,5 @@ func ExampleJob_Run() {
 	// 58073600 parameters
 	// all_gather 299288064
 	// reduce_scatter 174220800
-	// all_reduce 804
+	// all_reduce 816
 }

@@ -43,21 +43,27 @@ func (j Job) splitHost(ctx context.Context, rank, accumulation int, p Plan) (Pla
 			by[tensor.Offloaded] -= n
 		}
 	}
+	p.toHost(tensor.Snapshot)
 	if o.Optimizer.Device == parallel.OffloadCPU {
 		if p.Memory.Live[tensor.Master] == 0 && p.Host[tensor.Params] == 0 {
 			p.Host[tensor.Master] = p.updated * int64(tensor.F32.Size())
 		}
 		for _, c := range []tensor.Category{tensor.Optimizer, tensor.Master, tensor.Grads} {
-			n := p.Memory.Live[c]
-			p.Host[c] += n
-			p.Memory.Live[c] -= n
-			p.Memory.AtPeak[c] -= n
-			p.Memory.Peak[c] -= n
-			p.Memory.LiveTotal -= n
-			p.Memory.PeakTotal -= n
+			p.toHost(c)
 		}
 	}
 	return p, nil
+}
+
+// toHost moves memory of a category that is held all the time to the host.
+func (p *Plan) toHost(c tensor.Category) {
+	n := p.Memory.Live[c]
+	p.Host[c] += n
+	p.Memory.Live[c] -= n
+	p.Memory.AtPeak[c] -= n
+	p.Memory.Peak[c] -= n
+	p.Memory.LiveTotal -= n
+	p.Memory.PeakTotal -= n
 }
 
 // HostBytes returns the host memory of this rank, if the device has its own.

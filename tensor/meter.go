@@ -15,11 +15,12 @@ const (
 	Activations                 // values saved for backward, and values in flight
 	Logits                      // blocks of logits in the loss
 	Workspace                   // inputs, tables and scalars, without scratch inside an operation
+	Snapshot                    // the copy for a checkpoint that is written in the background
 	Offloaded                   // in files; in no total
 	NumCategories
 )
 
-var categoryNames = [NumCategories]string{"parameters", "gradients", "master", "optimizer", "gathered", "buckets", "activations", "logits", "workspace", "offloaded"}
+var categoryNames = [NumCategories]string{"parameters", "gradients", "master", "optimizer", "gathered", "buckets", "activations", "logits", "workspace", "snapshot", "offloaded"}
 
 func (c Category) String() string { return categoryNames[c] }
 

@@ -16,6 +16,8 @@ type Components struct {
 	Model   model.Model
 	Engine  *parallel.Engine
 	Stepper *Stepper
+	// snapshot is the memory of checkpoints that are written in the background; nil for none.
+	snapshot []byte
 }
 
 // Ranks are the ranks a model is sharded over.
@@ -90,7 +92,33 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 			return nil, errors.Join(input(err), e.Close())
 		}
 	}
-	return &Components{Model: m, Engine: e, Stepper: s}, nil
+	a := &Components{Model: m, Engine: e, Stepper: s}
+	if train {
+		a.snapshot = cfg.snapshot(b, e)
+	}
+	return a, nil
+}
+
+// snapshot allocates the copy of checkpoint.async: on the device if that is the host, else beside it.
+func (cfg Config) snapshot(b tensor.Backend, e *parallel.Engine) []byte {
+	if !cfg.Checkpoint.Async {
+		return nil
+	}
+	n := e.SaveShare()
+	if most := int64(cfg.Checkpoint.AsyncMemory); most > 0 {
+		n = min(n, most)
+	}
+	if tensor.Static(b) && !tensor.IsMeta(b) {
+		return make([]byte, n)
+	}
+	if n == 0 {
+		return nil
+	}
+	buf := b.New(tensor.Snapshot, tensor.U8, int(n))
+	if tensor.IsMeta(b) {
+		return nil
+	}
+	return tensor.HostBytes(buf)
 }
 
 func trained(m model.Model) (all []optim.Param) {

@@ -3,10 +3,15 @@ package train
 import (
 	"context"
 	"errors"
-	"trireme/checkpoint"
+	"slices"
+	"time"
 
+	"trireme/checkpoint"
+	"trireme/data"
 	"trireme/fault"
+	"trireme/flight"
 	"trireme/monitor"
+	"trireme/trace"
 )
 
 // Evaluate evaluates the weights of the model, or of deps.Checkpoint, on the evaluation set, or on the
@@ -53,4 +58,47 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 		return e, err
 	}
 	return r.evaluateOn(ctx, set)
+}
+
+func (r *Run) evaluate(ctx context.Context) error {
+	defer r.deps.Trace.End(r.deps.Trace.Begin(trace.Span{Kind: trace.Evaluation}))
+	defer func(began int64) {
+		took := trace.Elapsed(began)
+		r.between.eval += took
+		r.limit.eval = max(r.limit.eval, took)
+	}(trace.Now())
+	e, err := r.evaluateOn(ctx, r.sets.Eval)
+	if err != nil {
+		return err
+	}
+	if e.Samples, err = r.samples(ctx); err != nil {
+		return err
+	}
+	if err := r.updateBest(e); err != nil {
+		return err
+	}
+	if err := r.sink.Evaluate(e); err != nil {
+		return err
+	}
+	return r.noteCompiled()
+}
+
+func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluation, err error) {
+	began := time.Now()
+	cfg := r.Config.loaderConfig(r.info, r.accum, r.deps.World.Rank(), r.deps.World.Size())
+	cfg.Masking, cfg.Recorder = r.sets.Masking, r.deps.Recorder
+	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.Evaluating, ""))
+	if err := r.stepper.Evaluate(ctx, data.EvalBatches(d, cfg)); err != nil {
+		return e, err
+	}
+	o, err := r.result()
+	if err != nil {
+		return e, err
+	}
+	e = monitor.Evaluation{
+		Step: r.state.Step, Time: time.Now(), Run: r.deps.Run, Loss: o.Loss, Tokens: o.Tokens, Means: o.means(slices.Concat(r.info.Sums, r.info.EvalSums)),
+		Seconds: time.Since(began).Seconds(), WorldSize: r.deps.World.Size(),
+	}
+	o.score(&e, r.info)
+	return e, nil
 }

@@ -15,10 +15,11 @@ type Hook interface {
 	AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 }
 
-// hooks returns the hooks of every run and those of the program. Histograms come first, since an evaluation ends
-// the life of gradients. Evaluation precedes saving, so that a checkpoint includes the best evaluation.
+// hooks returns the hooks of every run and those of the program. A save in the background comes first: its failure
+// ends the run. Histograms precede an evaluation, which ends the life of gradients. Evaluation precedes saving, so
+// that a checkpoint includes the best evaluation.
 func (r *Run) hooks() []Hook {
-	own := []Hook{histogramHook{}, evalHook{}, saveHook{}}
+	own := []Hook{savedHook{}, histogramHook{}, evalHook{}, saveHook{}}
 	if r.deps.Trial {
 		own = nil
 	}
@@ -56,7 +57,21 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 	if !asked && !r.saving.due(rec) && !r.isBest(rec.Step) {
 		return nil
 	}
+	if r.Config.Checkpoint.Async && rec.Step < rec.MaxSteps && !r.asked.stop {
+		return r.startSave(ctx, true)
+	}
 	return r.Save(ctx)
+}
+
+// savedHook continues a save in the background when all ranks are done with a phase of it.
+type savedHook struct{}
+
+func (savedHook) AfterStep(ctx context.Context, r *Run, _ monitor.Record) error {
+	if !r.asked.saved || !r.settled {
+		return nil
+	}
+	r.asked.saved = false
+	return r.nextSave(ctx, false)
 }
 
 type stopHook struct{}

@@ -64,7 +64,7 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 			r.deps.Tracer.Start(r.state.Step + 1)
 		}
 		for !r.Done() {
-			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && !r.asked.stop && !r.asked.save && !r.endsFlight(r.state.Step+int64(len(flight)))) {
+			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && r.asked == (votes{}) && !r.endsFlight(r.state.Step+int64(len(flight)))) {
 				var s enqueued
 				if s, failed = r.enqueue(ctx, r.state.Step+int64(len(flight))+1); failed == nil {
 					flight = append(flight, s)
@@ -121,6 +121,9 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	if r.deps.Stop() {
 		r.engine.Vote(parallel.VoteStop)
 	}
+	if r.writing != nil {
+		r.engine.Saved(r.writing.Votes())
+	}
 	if err := r.voteByTime(); err != nil {
 		return s, err
 	}
@@ -168,6 +171,7 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, err error) {
 	r.state.Scaler = r.stepper.LossScale()
 	r.asked.stop = r.asked.stop || o.Votes(parallel.VoteStop) > 0
 	r.asked.save = r.asked.save || o.Votes(parallel.VoteSave) > 0
+	r.asked.saved = r.asked.saved || r.writing != nil && o.Votes(parallel.VoteSaved) >= int64(r.deps.World.Size())
 	r.traced += o.Votes(parallel.VoteTrace)
 	r.state.Step++
 	r.state.Data = s.data

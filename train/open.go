@@ -140,7 +140,8 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	if err != nil {
 		return err
 	}
-	r.backend, r.model, r.engine, r.stepper = b, a.Model, a.Engine, a.Stepper
+	r.backend, r.model, r.engine, r.stepper, r.snapshot = b, a.Model, a.Engine, a.Stepper, a.snapshot
+	r.stepper.beforeUpdate = r.hold
 	r.engine.SetRecorder(r.deps.Recorder)
 	r.stepper.SetTrace(r.deps.Trace)
 	r.deps.Trace.Reserve(min(32*len(r.model.Units())*max(1, r.accum)+1024, 1<<18)) // two steps and more

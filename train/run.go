@@ -103,12 +103,14 @@ type Run struct {
 	accum     int
 	evalEvery int64 // steps; 0: at the end
 	saving    saving
+	writing   *writing // a checkpoint that is written in the background; nil for none
+	snapshot  []byte   // its memory
 	limit     timeLimit
 	state     progress
-	asked     struct{ stop, save bool } // votes in the results read; they take effect when no step is in flight
-	settled   bool                      // no step is in flight
-	compiled  int                       // programs that noteCompiled has reported
-	traced    int64                     // steps that a rank asks to trace since the last traceStep
+	asked     votes // in the results read; they take effect when no step is in flight
+	settled   bool  // no step is in flight
+	compiled  int   // programs that noteCompiled has reported
+	traced    int64 // steps that a rank asks to trace since the last traceStep
 }
 
 // progress is the trainer state in a checkpoint.
@@ -192,6 +194,9 @@ func (r *Run) Model() model.Model { return r.model }
 // Close stops the run's goroutines and frees its memory. The world stays open.
 func (r *Run) Close() error {
 	var errs []error
+	if r.writing != nil { // it reads the state
+		r.writing.Abort()
+	}
 	if r.loader != nil {
 		errs = append(errs, r.loader.Close())
 	}

@@ -28,6 +28,8 @@ type Stepper struct {
 	seed    uint64
 	offload *diskOffload // saved layer inputs; nil keeps them in memory
 	trace   *trace.Recorder
+	// beforeUpdate runs before the state changes, or when the program that changes it is recorded; nil for nothing.
+	beforeUpdate func()
 	// Host state up to the last result read, and the results not yet read.
 	updates int
 	last    *optim.ScalerState // nil if losses are not scaled
@@ -130,6 +132,9 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 		result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
 		s.inputs.Write(s.b, s.updates, rate)
 		s.inputs.Next(s.b, result)
+		if s.beforeUpdate != nil {
+			s.beforeUpdate()
+		}
 		s.engine.Update(s.inputs.Hyper, result)
 		if s.scaler != nil {
 			s.scaler.Update(s.b, s.scale, result)

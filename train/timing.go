@@ -46,7 +46,6 @@ type between struct {
 func (r *Run) countSave(began, waited int64) {
 	took := trace.Elapsed(began)
 	r.between.save += took
-	r.limit.save = max(r.limit.save, took)
 	r.engine.CountSave(took - time.Duration(r.between.waited.Load()-waited))
 }
 

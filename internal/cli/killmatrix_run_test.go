@@ -52,7 +52,7 @@ device: {threads: 1}
 // command returns the command of a case.
 func (m *killMatrix) command(out, resume string, kc killCase) *exec.Cmd {
 	c := exec.Command(m.exe, "train", "--config", "run.yaml", "--output_dir", out, "--resume", resume, "--nproc", strconv.Itoa(kc.ranks), "--set", "parallel.backend="+kc.transport(),
-		"--set", "device.ranks_per_process="+strconv.Itoa(kc.each))
+		"--set", "device.ranks_per_process="+strconv.Itoa(kc.each), "--set", fmt.Sprintf("checkpoint.async=%v", kc.async))
 	c.Dir = m.dir
 	c.Env = append(os.Environ(), "HOME="+m.dir, "TMPDIR="+m.temp(out))
 	return c

@@ -33,6 +33,7 @@ type killCase struct {
 	delay  time.Duration // after the phase has begun
 	tcp    bool          // over TCP instead of shared memory
 	each   int           // ranks per process
+	async  bool          // checkpoints are written in the background
 }
 
 // first returns the first rank of the victim.
@@ -53,7 +54,7 @@ func (c killCase) names(line string) bool {
 }
 
 func (c killCase) String() string {
-	return fmt.Sprintf("%v to %s of %d ranks in %d processes over %s, %s+%v", signalNames[c.signal], c.victim, c.ranks, c.ranks/c.each, c.transport(), c.phase, c.delay)
+	return fmt.Sprintf("%v to %s of %d ranks in %d processes over %s, async %v, %s+%v", signalNames[c.signal], c.victim, c.ranks, c.ranks/c.each, c.transport(), c.async, c.phase, c.delay)
 }
 
 func (c killCase) transport() string {
@@ -86,11 +87,12 @@ func killCases(n int, r *rand.Rand) []killCase {
 		if c.each = 1; c.ranks == 16 {
 			c.each = []int{1, 4, 8}[r.IntN(3)]
 		}
+		c.async = len(all)%2 == 1
 		all = append(all, c)
 	}
 	victims, worlds := []string{"launcher", "0", "1"}, []int{2, 2, 3, 2, 2, 3, 2, 16}
 	for i := range min(n, 30) {
-		add(killCase{killSignals[i%5], victims[r.IntN(3)], killPhases[i/5], worlds[r.IntN(len(worlds))], 0, false, 1})
+		add(killCase{killSignals[i%5], victims[r.IntN(3)], killPhases[i/5], worlds[r.IntN(len(worlds))], 0, false, 1, false})
 	}
 	if n >= 270 {
 		all = nil
@@ -98,14 +100,14 @@ func killCases(n int, r *rand.Rand) []killCase {
 			for _, v := range victims {
 				for _, p := range killPhases {
 					for _, w := range []int{2, 3, 16} {
-						add(killCase{s, v, p, w, 0, false, 1})
+						add(killCase{s, v, p, w, 0, false, 1, false})
 					}
 				}
 			}
 		}
 	}
 	for len(all) < n {
-		add(killCase{killSignals[r.IntN(5)], victims[r.IntN(3)], killPhases[r.IntN(2)], worlds[r.IntN(len(worlds))], 0, false, 1})
+		add(killCase{killSignals[r.IntN(5)], victims[r.IntN(3)], killPhases[r.IntN(2)], worlds[r.IntN(len(worlds))], 0, false, 1, false})
 	}
 	return all
 }

@@ -93,6 +93,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		{"activations", func(u bytesBy) int64 { return u.Activations }},
 		{"logits", func(u bytesBy) int64 { return u.Logits }},
 		{"workspace", func(u bytesBy) int64 { return u.Workspace }},
+		{"snapshot", func(u bytesBy) int64 { return u.Snapshot }},
 		{"offloaded", func(u bytesBy) int64 { return u.Offloaded }},
 	} {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(categoryPeak)).Binary(), empty, onHost(row.of))

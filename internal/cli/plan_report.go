@@ -91,6 +91,7 @@ type bytesBy struct {
 	Activations int64 `json:"activations"`
 	Logits      int64 `json:"logits"`
 	Workspace   int64 `json:"workspace"`
+	Snapshot    int64 `json:"snapshot"`
 	Offloaded   int64 `json:"offloaded"` // in files; not in total
 	Total       int64 `json:"total"`
 }
@@ -265,7 +266,7 @@ func newBytesBy(by [tensor.NumCategories]int64, total int64) bytesBy {
 	return bytesBy{
 		Parameters: by[tensor.Params], Gradients: by[tensor.Grads], Master: by[tensor.Master], Optimizer: by[tensor.Optimizer],
 		Gathered: by[tensor.Gathered], Buckets: by[tensor.Buckets], Activations: by[tensor.Activations], Logits: by[tensor.Logits],
-		Workspace: by[tensor.Workspace], Offloaded: by[tensor.Offloaded], Total: total,
+		Workspace: by[tensor.Workspace], Snapshot: by[tensor.Snapshot], Offloaded: by[tensor.Offloaded], Total: total,
 	}
 }
 

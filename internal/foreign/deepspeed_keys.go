@@ -125,6 +125,15 @@ func flopsProfiler(r *reader, k key) {
 	}
 }
 
+// asyncWriter is a rule for the settings of a library that writes checkpoints in the background.
+func asyncWriter() rule {
+	return custom("`checkpoint.async: true` if it is enabled; its settings have no effect", func(r *reader, k key) {
+		if enabled(k.Value) {
+			r.assign(k, "checkpoint.async", "true")
+		}
+	})
+}
+
 // unavailableKeys adds unsupported features: noted if they do not change training, else refused.
 func unavailableKeys(ks keys) {
 	const remove = "remove the key"
@@ -133,8 +142,8 @@ func unavailableKeys(ks keys) {
 		"hybrid_engine":       ignored(oneEngine),
 		"graph_harvesting":    ignored(notCompiled),
 		"compile":             compiled(),
-		"nebula":              ignored("checkpoints go to checkpoint.dir"),
-		"datastates_ckpt":     ignored("checkpoints go to checkpoint.dir"),
+		"nebula":              asyncWriter(),
+		"datastates_ckpt":     asyncWriter(),
 		"amp":                 refused("Apex mixed precision is not supported", `"fp16": {"enabled": true}, or bf16`),
 		"torch_autocast":      refused("autocast is not supported", `"bf16": {"enabled": true}`),
 		"elasticity":          refused("elastic training is not supported", "train_batch_size"),

@@ -129,6 +129,7 @@ func TestValues(t *testing.T) {
 		{name: "all rows of other data", text: "fsdp: {sharding_strategy: FULL_SHARD}\n", o: foreign.Options{Data: true}, format: foreign.FSDP, want: `data.split=""`},
 		{name: "another model", text: "training: {model_name: theirs}\ndistributed: {backend: nccl}\n", o: foreign.Options{Model: true}, format: foreign.DDP, want: `model.path="" model.task=sequence_classification`},
 
+		{name: "a writer in the background", text: `{"zero_optimization": {"stage": 2}, "nebula": {"enabled": true, "num_of_version_in_retention": 2}}`, format: foreign.DeepSpeed, want: "checkpoint.async=true"},
 		{name: "a number of segments", text: `{"zero_optimization": {"stage": 2}, "activation_checkpointing": {"number_checkpoints": 8, "cpu_checkpointing": true}}`, format: foreign.DeepSpeed, want: "activation_checkpointing.enabled=true activation_checkpointing.segments=8"},
 		{name: "the mode of a Free Transformer", text: "training: {gradient_clip_norm: 2.0, gradient_checkpointing: true}\n", o: foreign.Options{Mode: "fsdp"}, format: foreign.FreeTransformer, want: "parallel.strategy=full_shard training.max_grad_norm=2.0 activation_checkpointing.enabled=true"},
 		{name: "a Free Transformer alone", text: "training: {gradient_clip_norm: 2.0}\n", format: foreign.FreeTransformer, want: "parallel.strategy=no_shard precision.param_dtype=float32"},

@@ -104,6 +104,7 @@ var aliases = []alias{
 	{key: "checkpoint.save_every_n_epochs", program: "axolotl", names: "saves_per_epoch", note: "its inverse"},
 	{key: "checkpoint.keep_last_n", program: "transformers", names: "save_total_limit keep_last max_to_keep"},
 	{key: "checkpoint.keep_last_n", program: "torchtitan", names: "keep_latest_k"},
+	{key: "checkpoint.async", program: "torchtitan", names: "async_mode async_save async_checkpoint"},
 	{key: "checkpoint.keep_best", program: "PyTorch Lightning", names: "save_top_k"},
 	{key: "checkpoint.keep_every_n_steps", program: "Megatron-LM", names: "save_retain_interval retain_interval"},
 	{key: "checkpoint.save_every_n_minutes", program: "PyTorch Lightning", names: "train_time_interval"},

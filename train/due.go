@@ -9,6 +9,12 @@ import (
 	"trireme/parallel"
 )
 
+// votes are requests of ranks.
+type votes struct {
+	stop, save bool
+	saved      bool // all ranks are done with a phase of a save, or one has failed
+}
+
 // saving decides after which steps checkpoints are saved besides the last one.
 type saving struct {
 	every [2]int64      // steps: save_every_n_steps and save_every_n_epochs; 0: never

@@ -1,0 +1,139 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"trireme/checkpoint"
+	"trireme/flight"
+	"trireme/monitor"
+	"trireme/tensor"
+	"trireme/trace"
+)
+
+// writing is a checkpoint that is being saved.
+type writing struct {
+	*checkpoint.Saving
+	step       int64
+	background bool
+	began      int64         // trace.Now
+	stalled    time.Duration // of this rank's steps
+}
+
+// Save saves the full state as checkpoint step-N, and returns when it is durable. All ranks call it.
+func (r *Run) Save(ctx context.Context) error {
+	if err := r.startSave(ctx, false); err != nil {
+		return err
+	}
+	return r.endSave(ctx)
+}
+
+// countStall begins a part of a save that the run waits for; end ends it.
+func (r *Run) countStall(step int64) (end func()) {
+	span, began, waited := r.deps.Trace.Begin(trace.Span{Kind: trace.Checkpoint, Op: "save"}), trace.Now(), r.between.waited.Load()
+	left := r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", step))
+	return func() {
+		r.deps.Recorder.Leave(left)
+		r.countSave(began, waited)
+		if r.writing != nil {
+			r.writing.stalled += trace.Elapsed(began)
+		}
+		r.deps.Trace.End(span)
+	}
+}
+
+// startSave starts to save the full state. One save is in progress at a time: it ends the one before.
+func (r *Run) startSave(ctx context.Context, background bool) error {
+	if w := r.writing; w != nil {
+		began := trace.Now()
+		if err := r.endSave(ctx); err != nil {
+			return err
+		}
+		if err := r.sink.Note(fmt.Sprintf("the checkpoint after step %d waited %.2f s for that of step %d, which was still being written", r.state.Step, trace.Elapsed(began).Seconds(), w.step)); err != nil {
+			return err
+		}
+	}
+	syncing := trace.Now()
+	if err := r.engine.Sync(); err != nil { // waits for others
+		return err
+	}
+	r.between.save += trace.Elapsed(syncing)
+	defer r.countStall(r.state.Step)()
+	r.saving.began, r.asked.save = time.Now(), false
+	state, err := json.Marshal(r.state)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	began := trace.Now()
+	v, err := r.store.Start(ctx, checkpoint.Meta{
+		Step: int(r.state.Step), Strategy: r.Config.Parallel.Strategy, Config: r.deps.Resolved, State: state,
+	}, r.engine.State(), r.snapshot)
+	if err != nil {
+		return err
+	}
+	r.writing = &writing{Saving: v, step: r.state.Step, background: background, began: began}
+	if background && tensor.Static(r.backend) { // its programs update the state
+		v.Hold()
+	}
+	return nil
+}
+
+// hold runs before each update: it copies what a save has not yet written.
+func (r *Run) hold() {
+	if r.writing != nil && !tensor.Static(r.backend) {
+		defer r.countStall(r.writing.step)()
+		r.writing.Hold()
+	}
+}
+
+// endSave waits for the save in progress.
+func (r *Run) endSave(ctx context.Context) error {
+	for r.writing != nil {
+		if err := r.nextSave(ctx, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextSave continues the save in progress by a phase, and reports its end. All ranks call it.
+func (r *Run) nextSave(ctx context.Context, wait bool) error {
+	w := r.writing
+	end := r.countStall(w.step)
+	saved, ended, err := w.Next(ctx, wait)
+	end()
+	if ended {
+		r.writing, r.asked.saved = nil, false
+	}
+	if err != nil || !ended {
+		return err
+	}
+	r.limit.save = max(r.limit.save, trace.Elapsed(w.began))
+	for _, n := range saved.Notices {
+		if err := r.sink.Note(n); err != nil {
+			return err
+		}
+	}
+	e := monitor.Event{
+		Step: r.state.Step, Kind: monitor.EventCheckpoint, Path: saved.Path, Bytes: saved.Bytes,
+		Text: fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes)),
+	}
+	if w.background {
+		wrote := saved.Written.End.Sub(saved.Written.Began)
+		e.WriteSeconds, e.StallSeconds = wrote.Seconds(), w.stalled.Seconds()
+		e.Text = fmt.Sprintf("saved %s (%s) in the background: rank 0 wrote %.2f s, the run waited %.3f s", saved.Path, monitor.Bytes(saved.Bytes), wrote.Seconds(), w.stalled.Seconds())
+	}
+	return monitor.Emit(r.sink, e)
+}
+
+// ConvertedState returns checkpoint.Meta.State of a checkpoint that another program saved after steps
+// steps, whose position in the data is unknown.
+func ConvertedState(steps int) ([]byte, error) {
+	b, err := json.Marshal(progress{Step: int64(steps), Updates: steps})
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	return b, nil
+}
