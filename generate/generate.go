@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 
 	"trireme/fault"
@@ -81,7 +80,7 @@ func From(ctx context.Context, info model.Info, prompt []int32, o Options, next 
 				yield(0, ErrNaN)
 				return
 			}
-			id := int32(probabilities(logits, o).sample(uniform(o.Seed, uint64(n))))
+			id := choose(logits, o, uniform(o.Seed, uint64(n)))
 			if slices.Contains(o.Stop, id) || !yield(id, nil) {
 				return
 			}
@@ -106,81 +105,6 @@ func check(info model.Info, prompt []int32, o Options) error {
 		}
 	}
 	return nil
-}
-
-// distribution is ids with probabilities, sorted if some were cut off.
-type distribution struct {
-	ids []int
-	p   []float64
-}
-
-// probabilities returns the distribution of the ids that o keeps.
-func probabilities(logits []float32, o Options) distribution {
-	switch {
-	case o.Temperature == 0:
-		return distribution{topK(logits, 1), []float64{1}}
-	case o.TopK == 0 || o.TopK > len(logits):
-		o.TopK = len(logits)
-	}
-	ids := topK(logits, o.TopK)
-	p, sum := make([]float64, len(ids)), 0.0
-	for i, id := range ids {
-		p[i] = math.Exp(float64(logits[id]-logits[ids[0]]) / o.Temperature)
-		sum += p[i]
-	}
-	if o.TopP > 0 && o.TopP < 1 {
-		reached, limit := 0.0, o.TopP*sum
-		for i := range p {
-			if reached += p[i]; reached >= limit {
-				ids, p, sum = ids[:i+1], p[:i+1], reached
-				break
-			}
-		}
-	}
-	for i := range p {
-		p[i] /= sum
-	}
-	return distribution{ids, p}
-}
-
-// topK returns the ids of the k largest logits, largest first; equal logits are ordered by id.
-func topK(logits []float32, k int) []int {
-	before := func(a, b int) int {
-		switch {
-		case logits[a] > logits[b]:
-			return -1
-		case logits[a] < logits[b]:
-			return 1
-		}
-		return a - b
-	}
-	if k > 256 { // sorting all is cheaper than keeping k sorted
-		ids := make([]int, len(logits))
-		for i := range ids {
-			ids[i] = i
-		}
-		slices.SortFunc(ids, before)
-		return ids[:k]
-	}
-	ids := make([]int, 0, k+1)
-	for i, v := range logits {
-		if len(ids) == k && !(v > logits[ids[k-1]]) {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(ids, i, before)
-		ids = slices.Insert(ids, at, i)
-		ids = ids[:min(k, len(ids))]
-	}
-	return ids
-}
-
-func (c distribution) sample(u float64) int {
-	for i, p := range c.p {
-		if u -= p; u < 0 {
-			return c.ids[i]
-		}
-	}
-	return c.ids[len(c.ids)-1]
 }
 
 // uniform returns a number in [0, 1) from seed and n (splitmix64, Steele et al. 2014).

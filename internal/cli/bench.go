@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func newBench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "measure matrix products, collectives, training steps and scaling on this machine",
+		Short: "measure matrix products, attention, collectives, training steps and scaling on this machine",
 		Example: `  trireme bench gemm
   trireme bench collectives --nproc 2
   trireme bench step --config A --nproc 2
@@ -14,6 +14,7 @@ func newBench() *cobra.Command {
 		RunE: group,
 	}
 	c.AddCommand(
+		newBenchAttention(),
 		newBenchCollectives(),
 		newBenchGEMM(),
 		newBenchMachine(),
