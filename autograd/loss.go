@@ -2,12 +2,13 @@ package autograd
 
 import "trireme/tensor"
 
-// logitBytes bounds a block of logits. The number of rows depends on the vocabulary only, so that
-// the order of sums is fixed.
-const logitBytes = 32 << 20
+// A block of logits has 32 MiB, and for large vocabularies more: each block reads the head and reads
+// and writes its gradient, which takes longer than the arithmetic of a few rows. The number of rows
+// depends on the vocabulary only, so that the order of sums is fixed.
+const logitBytes, leastLogitRows = 32 << 20, 256
 
 // LogitRows is the number of rows in a block of logits.
-func LogitRows(vocab int) int { return max(16, logitBytes/4/vocab) }
+func LogitRows(vocab int) int { return max(leastLogitRows, logitBytes/4/vocab) }
 
 // Labels are the targets of rows.
 type Labels struct {

@@ -74,6 +74,9 @@ const (
 	attnQueries = 64  // queries of a block
 	attnKeys    = 512 // maximum keys of a chunk
 	attnPanel   = 32  // columns of a panel of a packed operand
+	// Blocks of queries, of any head of the group, that pass over a chunk of keys together. The chunk
+	// is packed once for them and stays in cache, so memory and speed do not depend on T.
+	attnTogether = 32
 )
 
 // attnScratch splits scratch into parts, a cache line apart, so that equal offsets in two parts do
@@ -97,58 +100,52 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // attnForward is the scratch of a forward pass.
 type attnForward struct {
-	kt, v   []float32 // all keys transposed in panels, all values
-	q, s, o []float32 // a block's queries, scores, and sums
-	wide    []float32 // converted rows of BF16 or F16
+	kt, v  []float32 // a chunk of keys transposed in panels, and its values
+	s      []float32 // scores of a block
+	wide   []float32 // converted rows of BF16 or F16
+	tiled  bool
+	tiles  tiledForward
+	blocks [attnTogether]attnBlock
 }
 
-func (a *Attention) forwardScratch(mem []float32) (f attnForward, n int) {
+// attnBlock is a block of queries of head g of the group, and its state between chunks of keys.
+type attnBlock struct {
+	g, i, rows  int
+	first, last int       // keys that some query sees
+	q, o        []float32 // packed queries, and sums over values
+	top, sum    [attnQueries]float32
+	begun       bool // o has sums
+}
+
+func (a *Attention) forwardScratch(mem []float32, tiled bool) (f attnForward, n int) {
 	s := attnScratch{mem: mem}
-	keys, e := roundUp(a.T, attnPanel), roundUp(a.E, 16)
-	f.kt = s.take(keys * a.E)
-	f.v = s.take(keys * e)
-	f.q = s.take(attnQueries * e)
-	f.s = s.take(attnQueries * a.scoreStride())
-	f.o = s.take(attnQueries * e)
+	f.tiled = tiled
+	keys, e := min(roundUp(a.T, attnPanel), attnKeys), roundUp(a.E, 16)
+	q, o := attnQueries*e, attnQueries*e
+	if tiled {
+		q, o = f.tiles.take(a, &s)
+	} else {
+		f.kt = s.take(keys * a.E)
+		f.v = s.take(keys * e)
+		f.s = s.take(attnQueries * a.scoreStride())
+	}
 	f.wide = s.take(attnQueries * e)
+	for i := range min(attnTogether, a.Group*blocksOf(a.T)) {
+		f.blocks[i].q, f.blocks[i].o = s.take(q), s.take(o)
+	}
 	return f, s.used
 }
+
+// blocksOf returns the number of blocks of n queries.
+func blocksOf(n int) int { return (n + attnQueries - 1) / attnQueries }
 
 // scoreStride is an odd number of cache lines, to spread a column of scores over cache sets.
 func (a *Attention) scoreStride() int { return min(roundUp(a.T, attnPanel), attnKeys) + 16 }
 
 // ForwardScratch returns the number of scratch floats for Forward.
 func (a *Attention) ForwardScratch() int {
-	if a.tiled() {
-		_, n := a.tiledForwardScratch(nil)
-		return n
-	}
-	_, n := a.forwardScratch(nil)
+	_, n := a.forwardScratch(nil, a.tiled())
 	return n
-}
-
-// Forward computes rows [i0,i1) of the output of each query head of the group, and their
-// log-sum-exp: o and q [T Group*E], k and v [T E], lse [Group] rows of T. i0 is a multiple of
-// AttentionBlock. Chunks of keys are combined by the online softmax of FlashAttention (Dao et al.
-// 2022); within a chunk the softmax is the direct one.
-func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
-	ops := attnOps(impl.Current())
-	if a.tiled() {
-		a.forwardTiles(ops, scratch, o, lse, q, k, v, i0, i1)
-		return
-	}
-	f, _ := a.forwardScratch(scratch)
-	first, last := a.Mask.span(i0, i1)
-	first = first / attnPanel * attnPanel
-	a.packTransposed(ops, f.kt, f.wide, k, first, last)
-	for j := first; j < last; j += attnQueries {
-		a.pack(ops, f.v[j*roundUp(a.E, 16):], v.From(j, 0), min(attnQueries, last-j), 1)
-	}
-	for g := range a.Group {
-		for i := i0; i < i1; i += attnQueries {
-			a.forwardBlock(ops, &f, g, o.From(i, g*a.E), lse[g*a.LSE+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
-		}
-	}
 }
 
 // tiled reports whether products use tiles, or pairs in the same layout.
@@ -157,43 +154,105 @@ func (a *Attention) tiled() bool { return a.BF16 && (impl.Tiles() || impl.Pairs(
 // AttentionBlock is the number of queries computed together.
 const AttentionBlock = attnQueries
 
-func (a *Attention) forwardBlock(ops attnOps, f *attnForward, g int, o AttentionRows, lse []float32, q AttentionRows, i, rows int) {
+// Forward computes rows [i0,i1) of the output of each query head of the group, and their
+// log-sum-exp: o and q [T Group*E], k and v [T E], lse [Group] rows of T. i0 is a multiple of
+// AttentionBlock. Chunks of keys are combined by the online softmax of FlashAttention (Dao et al.
+// 2022); within a chunk the softmax is the direct one.
+func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
+	a.forward(a.tiled(), scratch, o, lse, q, k, v, i0, i1)
+}
+
+func (a *Attention) forward(tiled bool, scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
+	ops := attnOps(impl.Current())
+	f, _ := a.forwardScratch(scratch, tiled)
+	n := a.Group * blocksOf(i1-i0)
+	for p := 0; p < n; p += attnTogether {
+		blocks := f.blocks[:min(attnTogether, n-p)]
+		for x := range blocks {
+			b := &blocks[x]
+			b.g, b.i = (p+x)%a.Group, i0+(p+x)/a.Group*attnQueries
+			b.rows = min(attnQueries, i1-b.i)
+			a.start(ops, &f, b, q.From(b.i, b.g*a.E))
+		}
+		first, last := a.Mask.span(blocks[0].i, blocks[len(blocks)-1].i+blocks[len(blocks)-1].rows)
+		first = first / attnPanel * attnPanel
+		for c := first / attnKeys * attnKeys; c < last; c += attnKeys {
+			lo, hi := max(c, first), min(c+attnKeys, last)
+			if f.tiled {
+				a.packTiles(&f.tiles, k, v, c, lo, hi)
+			} else {
+				a.packTransposed(ops, f.kt, f.wide, k.From(c, 0), lo-c, hi-c)
+				for j := lo; j < hi; j += attnQueries {
+					a.pack(ops, f.v[(j-c)*roundUp(a.E, 16):], v.From(j, 0), min(attnQueries, hi-j), 1)
+				}
+			}
+			for x := range blocks {
+				if f.tiled {
+					a.addTiles(ops, &f.tiles, &blocks[x], c)
+				} else {
+					a.add(ops, &f, &blocks[x], c)
+				}
+			}
+		}
+		for x := range blocks {
+			b := &blocks[x]
+			a.finish(ops, &f, b, o.From(b.i, b.g*a.E), lse[b.g*a.LSE+b.i:])
+		}
+	}
+}
+
+// start packs a block's queries.
+func (a *Attention) start(ops attnOps, f *attnForward, b *attnBlock, q AttentionRows) {
+	if f.tiled {
+		f.tiles.packQueries(halves(b.q), q, b.rows, a.E)
+	} else {
+		a.pack(ops, b.q, q, b.rows, a.Scale*math.Log2E)
+	}
+	for r := range b.top {
+		b.top[r], b.sum[r] = attnNegInf, 0
+	}
+	b.first, b.last = a.Mask.span(b.i, b.i+b.rows)
+	b.begun = false
+}
+
+// add adds what a block sees of the chunk of keys from c.
+func (a *Attention) add(ops attnOps, f *attnForward, b *attnBlock, c int) {
+	var t attnTile
+	if b.last <= c || b.first >= c+attnKeys || !t.trim(&a.Mask, b.i, b.rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
+		return
+	}
 	ld, e := a.scoreStride(), roundUp(a.E, 16)
-	a.pack(ops, f.q, q, rows, a.Scale*math.Log2E)
-	var top, sum, corr [attnQueries]float32
-	for r := range top {
-		top[r] = float32(math.Inf(-1))
+	t.scores(ops, f.s, ld, b.q, e, f.kt, a.E)
+	if a.Mask.Docs != nil {
+		a.Mask.hide(f.s, ld, &t, b.i, c)
 	}
-	first, last := a.Mask.span(i, i+rows)
-	begun := false
-	for c := first / attnKeys * attnKeys; c < last; c += attnKeys {
-		var t attnTile
-		if !t.trim(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
-			continue
-		}
-		t.scores(ops, f.s, ld, f.q, e, f.kt[c*a.E:], a.E)
-		if a.Mask.Docs != nil {
-			a.Mask.hide(f.s, ld, &t, i, c)
-		}
-		ops.softmax(f.s, ld, rows, t.lo[:], t.hi[:], t.c0, t.c1, top[:], sum[:], corr[:])
-		if a.Drop.Below > 0 {
-			a.drop(f.s, ld, &t, g, i, c)
-		}
-		if begun {
-			ops.scale(f.o, e, f.o, e, rows, a.E, corr[:], 1)
-		}
-		t.overKeys(ops, f.o, e, f.s, ld, f.v[c*e:], e, begun)
-		begun = true
-	}
-	if !begun {
-		clear(f.o[:rows*e])
-	}
-	ops.finish(top[:], sum[:], roundUp(rows, 16))
-	copy(lse[:rows], top[:])
+	var corr [attnQueries]float32
+	ops.softmax(f.s, ld, b.rows, t.lo[:], t.hi[:], t.c0, t.c1, b.top[:], b.sum[:], corr[:])
 	if a.Drop.Below > 0 {
-		scale(sum[:rows], a.Drop.Scale)
+		a.drop(f.s, ld, &t, b.g, b.i, c)
 	}
-	a.unpack(ops, o, f.o, f.wide, rows, sum[:], 1)
+	if b.begun {
+		ops.scale(b.o, e, b.o, e, b.rows, a.E, corr[:], 1)
+	}
+	t.overKeys(ops, b.o, e, f.s, ld, f.v, e, b.begun)
+	b.begun = true
+}
+
+// finish writes a block's results.
+func (a *Attention) finish(ops attnOps, f *attnForward, b *attnBlock, o AttentionRows, lse []float32) {
+	if !b.begun {
+		clear(b.o)
+	}
+	ops.finish(b.top[:], b.sum[:], roundUp(b.rows, 16))
+	copy(lse[:b.rows], b.top[:])
+	if a.Drop.Below > 0 {
+		scale(b.sum[:b.rows], a.Drop.Scale)
+	}
+	if f.tiled {
+		a.unpackColumns(ops, o, b.o, attnQueries, f.tiles.back, f.wide, b.rows, b.sum[:], 1)
+	} else {
+		a.unpack(ops, o, b.o, f.wide, b.rows, b.sum[:], 1)
+	}
 }
 
 // pack copies rows, times f, to rows padded to full vectors.

@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 // AttentionMask says which positions of a sequence each position sees: position i sees j if
 // Lo[i] <= j < Hi[i] and, with Docs not nil, Docs[j] == Docs[i].
 type AttentionMask struct {
@@ -13,7 +15,7 @@ type AttentionMask struct {
 func (m *AttentionMask) Set(causal bool, window int, docs []int32) {
 	n := len(m.Lo)
 	m.Docs = nil
-	runs := docs != nil && docRuns(docs)
+	runs := docs != nil && docRuns(docs, m.Hi)
 	if docs != nil && !runs {
 		m.Docs = docs
 	}
@@ -36,26 +38,16 @@ func (m *AttentionMask) Set(causal bool, window int, docs []int32) {
 	}
 }
 
-// docRuns reports whether each document is one run. It gives up on very many runs.
-func docRuns(docs []int32) bool {
-	var starts [1024]int32
-	n := 0
+// docRuns reports whether each document is one run. mem is scratch of len(docs).
+func docRuns(docs, mem []int32) bool {
+	starts := mem[:0]
 	for i, d := range docs {
-		if i > 0 && d == docs[i-1] {
-			continue
+		if i == 0 || d != docs[i-1] {
+			starts = append(starts, d)
 		}
-		if n == len(starts) {
-			return false
-		}
-		for _, s := range starts[:n] {
-			if s == d {
-				return false
-			}
-		}
-		starts[n] = d
-		n++
 	}
-	return true
+	slices.Sort(starts)
+	return len(slices.Compact(starts)) == len(starts)
 }
 
 // span returns the union of the ranges that positions [i0,i1) see.

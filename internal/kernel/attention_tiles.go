@@ -146,96 +146,67 @@ func (m *AttentionMask) seen(dst []uint64, i, rows, j int) {
 
 // tiledForward is the scratch of a forward pass by tiles.
 type tiledForward struct {
-	k, v   []uint16  // all keys: strips of 32, steps of columns; all values: strips of columns, steps of 32
-	rows   []uint16  // 32 rows as tiles
-	q      []uint16  // a block of queries, two panels
-	s      []float32 // [tiledKeys][64] scores
-	p      []uint16  // [2][steps of a chunk] panels of powers
-	o      []float32 // [columns][64] sums
-	back   []float32 // [64][columns]
-	wide   []float32
-	masks  tiledMasks
-	ranges [4]int // of packed keys: first and steps; steps of columns; steps of a chunk
+	k, v     []uint16  // a chunk of keys: strips of 32, steps of columns; its values: strips of columns, steps of 32
+	rows     []uint16  // 32 rows as tiles
+	s        []float32 // [tiledKeys][64] scores
+	p        []uint16  // [2][steps of a chunk] panels of powers
+	back     []float32 // [64][columns]
+	masks    tiledMasks
+	e, chunk int // steps of columns, and of a chunk
 }
 
-func (a *Attention) tiledForwardScratch(mem []float32) (f tiledForward, n int) {
-	s := attnScratch{mem: mem}
-	keys, e := stepsOf(a.T), stepsOf(a.E)
-	chunk := min(keys, tiledKeys/tileDepth)
-	f.k = halves(s.take(keys * e * tileElems / 2))
-	f.v = halves(s.take(keys * e * tileElems / 2))
+// take takes the scratch, and returns the floats of a block's queries, in two panels, and of its sums
+// [columns][64].
+func (f *tiledForward) take(a *Attention, s *attnScratch) (q, o int) {
+	e, chunk := stepsOf(a.E), min(stepsOf(a.T), tiledKeys/tileDepth)
+	f.e, f.chunk = e, chunk
+	f.k = halves(s.take(chunk * e * tileElems / 2))
+	f.v = halves(s.take(chunk * e * tileElems / 2))
 	f.rows = halves(s.take(e * tileElems / 2))
-	f.q = halves(s.take(2 * e * tileElems / 2))
 	f.s = s.take(chunk * tileDepth * attnQueries)
 	f.p = halves(s.take(2 * chunk * tileElems / 2))
-	f.o = s.take(e * tileDepth * attnQueries)
 	f.back = s.take(attnQueries * roundUp(a.E, 16))
-	f.wide = s.take(attnQueries * roundUp(a.E, 16))
-	f.masks = takeMasks(&s, chunk*tileDepth)
-	f.ranges = [4]int{0, keys, e, chunk}
-	return f, s.used
+	f.masks = takeMasks(s, chunk*tileDepth)
+	return 2 * e * tileElems / 2, e * tileDepth * attnQueries
 }
 
-// forwardTiles is Forward by tiles.
-func (a *Attention) forwardTiles(ops attnOps, scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
-	f, _ := a.tiledForwardScratch(scratch)
-	first, last := a.Mask.span(i0, i1)
-	first = first / tileDepth * tileDepth
-	f.ranges[0] = first
-	keys, e := f.ranges[1], f.ranges[2]
-	for j := first; j < last; j += tileRows {
-		step, rows := (j-first)/tileRows, min(tileRows, a.T-j)
-		gatherTiles(f.k[step*e*tileElems:], k.From(j, 0), rows, a.E)
-		gatherTiles(f.rows, v.From(j, 0), rows, a.E)
-		for c := range e {
-			transposeTile(f.v[(c*keys+step)*tileElems:], f.rows[c*tileElems:])
-		}
-	}
-	for g := range a.Group {
-		for i := i0; i < i1; i += attnQueries {
-			a.forwardTilesBlock(ops, &f, g, o.From(i, g*a.E), lse[g*a.LSE+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
-		}
-	}
-}
-
-func (a *Attention) forwardTilesBlock(ops attnOps, f *tiledForward, g int, o AttentionRows, lse []float32, q AttentionRows, i, rows int) {
-	from, keys, e, chunk := f.ranges[0], f.ranges[1], f.ranges[2], f.ranges[3]
+// packQueries packs up to 64 rows of columns in two panels.
+func (f *tiledForward) packQueries(dst []uint16, q AttentionRows, rows, columns int) {
 	for p := range 2 {
-		gatherTiles(f.rows, q.rest(p*tileRows, rows), min(tileRows, rows-p*tileRows), a.E)
-		transposeToB(f.q[p*e*tileElems:], f.rows, e)
+		gatherTiles(f.rows, q.rest(p*tileRows, rows), min(tileRows, rows-p*tileRows), columns)
+		transposeToB(dst[p*f.e*tileElems:], f.rows, f.e)
 	}
-	var top, sum, corr [attnQueries]float32
-	for r := range top {
-		top[r] = attnNegInf
-	}
-	first, last := a.Mask.span(i, i+rows)
-	first = first / tileDepth * tileDepth
-	begun := false
-	for c := first / tiledKeys * tiledKeys; c < last; c += tiledKeys {
-		j := max(c, first)
-		n := roundUp(min(c+tiledKeys, last)-j, tileDepth)
-		if n <= 0 {
-			continue
+}
+
+// packTiles packs keys [first,last) of the chunk from c, and their values; first is a multiple of 32.
+func (a *Attention) packTiles(f *tiledForward, k, v AttentionRows, c, first, last int) {
+	for j := first; j < last; j += tileRows {
+		step, rows := (j-c)/tileRows, min(tileRows, a.T-j)
+		gatherTiles(f.k[step*f.e*tileElems:], k.From(j, 0), rows, a.E)
+		gatherTiles(f.rows, v.From(j, 0), rows, a.E)
+		for e := range f.e {
+			transposeTile(f.v[(e*f.chunk+step)*tileElems:], f.rows[e*tileElems:])
 		}
-		at, steps := (j-from)/tileDepth, n/tileDepth
-		tiles(tilesOf{steps, 2, e, e * tileElems, e * tileElems, oneRun}, f.k[at*e*tileElems:], f.q, f.s, attnQueries, true)
-		seen, kept := f.masks.set(ops, a, g, i, rows, j, n)
-		ops.tileSoftmax(f.p, chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &top, &sum, &corr)
-		if begun {
-			ops.scaleColumns(f.o, e*tileDepth, &corr)
-		}
-		tiles(tilesOf{e, 2, steps, keys * tileElems, chunk * tileElems, oneRun}, f.v[at*tileElems:], f.p, f.o, attnQueries, !begun)
-		begun = true
 	}
-	if !begun {
-		clear(f.o)
+}
+
+// addTiles is add by tiles.
+func (a *Attention) addTiles(ops attnOps, f *tiledForward, b *attnBlock, c int) {
+	j := max(c, b.first/tileDepth*tileDepth)
+	n := roundUp(min(c+tiledKeys, b.last)-j, tileDepth)
+	if n <= 0 {
+		return
 	}
-	ops.finish(top[:], sum[:], attnQueries)
-	copy(lse[:rows], top[:])
-	if a.Drop.Below > 0 {
-		scale(sum[:rows], a.Drop.Scale)
+	at, steps := (j-c)/tileDepth, n/tileDepth
+	tiles(tilesOf{steps, 2, f.e, f.e * tileElems, f.e * tileElems, oneRun}, f.k[at*f.e*tileElems:], halves(b.q), f.s, attnQueries, true)
+	seen, kept := f.masks.set(ops, a, b.g, b.i, b.rows, j, n)
+	var corr [attnQueries]float32
+	ops.tileSoftmax(f.p, f.chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &b.top, &b.sum, &corr)
+	if b.begun {
+		ops.scaleColumns(b.o, f.e*tileDepth, &corr)
 	}
-	a.unpackColumns(ops, o, f.o, attnQueries, f.back, f.wide, rows, sum[:], 1)
+	tiles(tilesOf{f.e, 2, steps, f.chunk * tileElems, f.chunk * tileElems, oneRun}, f.v[at*tileElems:], f.p, b.o, attnQueries, !b.begun)
+	b.begun = true
 }
 
 // unpackColumns is unpack for sums stored by column: [columns][ld], ld >= 64.

@@ -210,8 +210,8 @@ func TestAttentionTilesWhole(t *testing.T) {
 			lse := make([]float32, c.group*c.t)
 			ops := attnOps(impl.Current())
 			if tiled {
-				_, n := a.tiledForwardScratch(nil)
-				a.forwardTiles(ops, make([]float32, n), o, lse, q, k, v, 0, c.t)
+				_, n := a.forwardScratch(nil, true)
+				a.forward(true, make([]float32, n), o, lse, q, k, v, 0, c.t)
 				_, n = a.tiledBackwardScratch(nil)
 				a.backwardTiles(ops, make([]float32, n), dq, dk, dv, do, o, lse, q, k, v)
 			} else {
