@@ -38,14 +38,11 @@ func largest(logits []float32) int32 {
 
 // keep returns the candidates that o keeps, in no order, and the sum of their weights.
 func keep(logits []float32, o Options) (c []candidate, sum float64) {
-	c = make([]candidate, len(logits))
-	for i, v := range logits {
-		c[i] = candidate{int32(i), v, 1}
-	}
+	k := len(logits)
 	if o.TopK > 0 {
-		n, _ := leading(c, float64(o.TopK))
-		c = c[:n]
+		k = min(k, o.TopK)
 	}
+	c = best(logits, k)
 	top := c[0].logit
 	for _, x := range c {
 		top = max(top, x.logit)
@@ -59,6 +56,30 @@ func keep(logits []float32, o Options) (c []candidate, sum float64) {
 		return c[:n], reached
 	}
 	return c, sum
+}
+
+// best returns k candidates of weight 1, the most likely ones, in no order. It holds up to 2k: most
+// logits are compared once with the k-th of those before them.
+func best(logits []float32, k int) []candidate {
+	limit := min(2*k, len(logits))
+	c := make([]candidate, 0, limit)
+	var floor float32
+	floored := false
+	for i, v := range logits {
+		if floored && !(v > floor) {
+			continue
+		}
+		if c = append(c, candidate{int32(i), v, 1}); len(c) == limit && limit > k {
+			leading(c, float64(k))
+			c = c[:k]
+			floor, floored = c[k-1].logit, true
+		}
+	}
+	if len(c) > k {
+		leading(c, float64(k))
+		c = c[:k]
+	}
+	return c
 }
 
 // leading moves the fewest candidates, most likely first, whose weights reach target > 0 to the
