@@ -32,7 +32,7 @@ func usage(t *testing.T, j planner.Job) tensor.Usage {
 	return p.Memory
 }
 
-// Memory is linear in the length of a row: twice the length adds as many bytes again.
+// Memory is linear in the length of a row: each further token takes equal memory.
 func TestLongRowsTakeLinearMemory(t *testing.T) {
 	peak := func(positions int) int64 { return usage(t, longJob(t, positions, 61)).PeakTotal }
 	short, half, whole := peak(8192), peak(16384), peak(32768)
