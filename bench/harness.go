@@ -20,7 +20,8 @@ import (
 // harness measures. Its methods named like comparisons add tables to results.
 type harness struct {
 	options
-	peer          *peer // nil if no comparison needs it
+	dir           string // temporary
+	peer          *peer  // PyTorch; nil if no comparison needs it
 	results       *results
 	out, progress io.Writer
 }
@@ -32,7 +33,7 @@ func (o options) measure(ctx context.Context, out, progress io.Writer) (*results
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	h := &harness{options: o, out: out, progress: progress}
+	h := &harness{options: o, dir: dir, out: out, progress: progress}
 	for _, file := range []string{o.json, o.svg} {
 		if err := writable(file); err != nil {
 			return nil, err
@@ -43,8 +44,8 @@ func (o options) measure(ctx context.Context, out, progress io.Writer) (*results
 			return nil, err
 		}
 	}
-	if slices.ContainsFunc(o.what, func(c comparison) bool { return c.peer }) {
-		if h.peer, err = newPeer(ctx, o.python, dir, progress); err != nil {
+	if slices.ContainsFunc(o.what, func(c comparison) bool { return c.torch }) {
+		if h.peer, err = newPeer(ctx, pyTorch, o.python, dir, progress); err != nil {
 			return nil, err
 		}
 	}

@@ -16,9 +16,9 @@ import (
 
 // comparison is an argument of the command.
 type comparison struct {
-	name string
-	run  func(*harness, context.Context) error
-	peer bool // needs PyTorch
+	name  string
+	run   func(*harness, context.Context) error
+	torch bool // needs PyTorch
 }
 
 var comparisons = []comparison{
@@ -27,6 +27,7 @@ var comparisons = []comparison{
 	{"collectives", (*harness).collectives, true},
 	{"ranks", (*harness).ranks, true},
 	{"mpi", (*harness).mpi, false},
+	{"tokenize", (*harness).tokenize, false},
 }
 
 func main() {
@@ -76,7 +77,8 @@ type options struct {
 	pairs, steps                int
 	configs, threads            []string // configs may be empty: those of each comparison
 	dtypes, peers, instructions []string
-	json, svg, from             string // files
+	texts, tokenizers           []string // of tokenize; may be empty
+	json, svg, from             string   // files
 	what                        []comparison
 }
 
@@ -86,7 +88,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.trireme, "trireme", "", "trireme `FILE`; empty: built from this module")
-	f.StringVar(&o.python, "python", "", "Python `FILE` that imports torch; empty: PyTorch "+torchVersion+" is installed in the user's cache directory on first use")
+	f.StringVar(&o.python, "python", "", "Python `FILE` that imports torch, for tokenize tokenizers; empty: PyTorch "+torchVersion+", tokenizers "+huggingFace.version+" are installed in the user's cache directory on first use")
 	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs, ours and theirs in turn")
 	f.IntVar(&o.steps, "steps", 5, "measured steps of each training run")
 	f.StringVar(&o.json, "json", "", "write results to `FILE`")
@@ -103,6 +105,8 @@ func parse(args []string, help io.Writer) (options, error) {
 		{&o.dtypes, "dtypes", "types of step, gemm and ranks", "float32", []string{"float32", "bfloat16"}},
 		{&o.peers, "peer", "PyTorch modes of step and ranks", "compiled", []string{"eager", "compiled"}},
 		{&o.instructions, "instructions", "instruction sets of both programs", "auto", []string{"auto", "avx2"}},
+		{&o.texts, "texts", "files, directories or globs of tokenize, a corpus each (default the source of Go, and English of the repository and of Go)", "", nil},
+		{&o.tokenizers, "tokenizers", "tokenizers of tokenize (default trained on the texts)", "", nil},
 	}
 	texts := make([]string, len(lists))
 	for i, l := range lists {

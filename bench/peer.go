@@ -20,41 +20,60 @@ import (
 // torchVersion is the version of PyTorch that is installed.
 const torchVersion = "2.9.1"
 
-//go:embed peer.py
-var peerProgram []byte
+var (
+	//go:embed peer.py
+	peerProgram []byte
+	//go:embed peer_step.py
+	peerStep []byte
+	//go:embed peer_tokenize.py
+	peerTokenize []byte
+)
 
-//go:embed peer_step.py
-var peerStep []byte
-
-// peer is PyTorch.
-type peer struct {
-	python string
-	dir    string // has the program, and code that torch.compile wrote
+// library is a package of PyPI and the programs that import it.
+type library struct {
+	name, pkg, version string
+	cost               string // of its installation
+	program            string
+	files              map[string][]byte
 }
 
-// newPeer writes the program to dir. Without python it installs PyTorch in the user's cache directory, unless
+var (
+	pyTorch = library{"PyTorch", "torch", torchVersion, "some minutes and gigabytes", "peer.py",
+		map[string][]byte{"peer.py": peerProgram, "peer_step.py": peerStep}}
+	huggingFace = library{"tokenizers", "tokenizers", "0.23.3", "some megabytes", "peer_tokenize.py",
+		map[string][]byte{"peer_tokenize.py": peerTokenize}}
+)
+
+// peer is a library that trireme is compared with.
+type peer struct {
+	library
+	python string
+	dir    string // has the program, and what it wrote
+}
+
+// newPeer writes the program to dir. Without python it installs the library in the user's cache directory, unless
 // it is there.
-func newPeer(ctx context.Context, python, dir string, progress io.Writer) (*peer, error) {
+func newPeer(ctx context.Context, l library, python, dir string, progress io.Writer) (*peer, error) {
 	if python == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return nil, fmt.Errorf("no directory for PyTorch: %w. try: -python FILE", err)
+			return nil, fmt.Errorf("no directory for %s: %w. try: -python FILE", l.name, err)
 		}
-		if python, err = install(ctx, filepath.Join(cache, "trireme", "bench", "torch-"+torchVersion), progress); err != nil {
+		if python, err = l.install(ctx, filepath.Join(cache, "trireme", "bench", l.pkg+"-"+l.version), progress); err != nil {
 			return nil, err
 		}
 	}
-	for name, text := range map[string][]byte{"peer.py": peerProgram, "peer_step.py": peerStep} {
+	for name, text := range l.files {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
 			return nil, err
 		}
 	}
-	return &peer{python, dir}, nil
+	return &peer{l, python, dir}, nil
 }
 
-// install creates a virtual environment with PyTorch in dir and returns its Python. A file in dir marks a
+// install creates a virtual environment with the library in dir and returns its Python. A file in dir marks a
 // complete one.
-func install(ctx context.Context, dir string, progress io.Writer) (string, error) {
+func (l library) install(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	python, complete := filepath.Join(dir, "bin", "python3"), filepath.Join(dir, "complete")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
@@ -68,17 +87,17 @@ func install(ctx context.Context, dir string, progress io.Writer) (string, error
 		return python, err
 	}
 	if _, err := exec.LookPath("python3"); err != nil {
-		return "", errors.New("python3 is not in PATH. try: install Python 3, or -python FILE that imports torch")
+		return "", fmt.Errorf("python3 is not in PATH. try: install Python 3, or -python FILE that imports %s", l.pkg)
 	}
-	fmt.Fprintf(progress, "installing PyTorch %s in %s, once: some minutes and gigabytes\n", torchVersion, dir)
+	fmt.Fprintf(progress, "installing %s %s in %s, once: %s\n", l.name, l.version, dir, l.cost)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
 	if _, err := output(command(ctx, "python3", "-m", "venv", dir)); err != nil {
-		return "", fmt.Errorf("python3 -m venv %s: %w. try: install Python's venv, or -python FILE that imports torch", dir, err)
+		return "", fmt.Errorf("python3 -m venv %s: %w. try: install Python's venv, or -python FILE that imports %s", dir, err, l.pkg)
 	}
-	if _, err := output(command(ctx, python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "torch=="+torchVersion)); err != nil {
-		return "", fmt.Errorf("pip install torch==%s: %w. try: pip's environment variables for an index or a proxy, or -python FILE that imports torch", torchVersion, err)
+	if _, err := output(command(ctx, python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", l.pkg+"=="+l.version)); err != nil {
+		return "", fmt.Errorf("pip install %s==%s: %w. try: pip's environment variables for an index or a proxy, or -python FILE that imports %s", l.pkg, l.version, err, l.pkg)
 	}
 	return python, os.WriteFile(complete, nil, 0o644)
 }
@@ -102,8 +121,22 @@ func (p *peer) run(instructions, kernels string, args ...string) measurement {
 	}
 }
 
+func (p *peer) start(ctx context.Context, args ...string) *exec.Cmd {
+	return command(ctx, p.python, append([]string{filepath.Join(p.dir, p.program)}, args...)...)
+}
+
+// tokenizers is a run of Hugging Face's library, on one thread except to train.
+func (p *peer) tokenizers(ctx context.Context, args ...string) *exec.Cmd {
+	c := p.start(ctx, args...)
+	c.Env = append(c.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	if args[0] != "train" {
+		c.Env = append(c.Env, "RAYON_NUM_THREADS=1", "TOKENIZERS_PARALLELISM=false")
+	}
+	return c
+}
+
 func (p *peer) command(ctx context.Context, instructions, kernels string, args ...string) *exec.Cmd {
-	c := command(ctx, p.python, append([]string{filepath.Join(p.dir, "peer.py")}, args...)...)
+	c := p.start(ctx, args...)
 	c.Env = append(c.Environ(), peerEnv(instructions, kernels)...)
 	c.Env = append(c.Env, "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(p.dir, "inductor-"+instructions))
 	return c

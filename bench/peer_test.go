@@ -33,7 +33,7 @@ if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python3"; fi
 	dir := filepath.Join(user, "trireme", "bench", "torch-"+torchVersion)
 	var progress bytes.Buffer
 	for range 2 { // the second finds it
-		p, err := newPeer(t.Context(), "", t.TempDir(), &progress)
+		p, err := newPeer(t.Context(), pyTorch, "", t.TempDir(), &progress)
 		if err != nil || p.python != filepath.Join(dir, "bin", "python3") {
 			t.Fatal(p, err)
 		}
@@ -59,7 +59,7 @@ echo 'ERROR: Could not find a version' >&2; echo 'ERROR: No matching distributio
 			dir := filepath.Join(t.TempDir(), "cache", "torch")
 			python3(t, c.script)
 			for range 2 {
-				_, err := install(t.Context(), dir, io.Discard)
+				_, err := pyTorch.install(t.Context(), dir, io.Discard)
 				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%v, want %s", err, c.want)
 				}
@@ -68,7 +68,7 @@ echo 'ERROR: Could not find a version' >&2; echo 'ERROR: No matching distributio
 	}
 	t.Run("no python", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if _, err := install(t.Context(), filepath.Join(t.TempDir(), "torch"), io.Discard); err == nil || !strings.HasPrefix(err.Error(), "python3 is not in PATH. try: ") {
+		if _, err := pyTorch.install(t.Context(), filepath.Join(t.TempDir(), "torch"), io.Discard); err == nil || !strings.HasPrefix(err.Error(), "python3 is not in PATH. try: ") {
 			t.Error(err)
 		}
 		if _, err := build(t.Context(), t.TempDir(), io.Discard); err == nil || !strings.HasSuffix(err.Error(), ". try: -trireme FILE") {
@@ -107,7 +107,7 @@ func TestPeerWithoutTorch(t *testing.T) {
 	if err := os.WriteFile(torch, []byte("raise ImportError('there is\\nno torch')\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p, err := newPeer(t.Context(), "python3", dir, io.Discard)
+	p, err := newPeer(t.Context(), pyTorch, "python3", dir, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

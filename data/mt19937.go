@@ -40,21 +40,3 @@ func (m *mt19937) twist() {
 	}
 	m.next = 0
 }
-
-// maxPermutation is the length from which torch.randperm uses 64-bit numbers.
-const maxPermutation = 1<<32/20 - 1
-
-// Permutation is torch.randperm(n) on the CPU after manual_seed(seed), for n up to
-// 2^32/20: for i in 0..n-2, z = u32 % (n-i), swap i and i+z.
-func Permutation(n int, seed uint64) []uint32 {
-	p := make([]uint32, n)
-	for i := range p {
-		p[i] = uint32(i)
-	}
-	m := newMT19937(uint32(seed))
-	for i := 0; i < n-1; i++ {
-		j := i + int(m.uint32()%uint32(n-i))
-		p[i], p[j] = p[j], p[i]
-	}
-	return p
-}

@@ -24,7 +24,8 @@ type State struct {
 // micro-batches a global batch has the same samples as DistributedSampler's, grouped by rank in
 // another way, which does not change the sum over the batch.
 //
-// The permutation of the current epoch takes four bytes per row.
+// The permutation of the current epoch takes four bytes per row. It is computed as it is used, so an epoch
+// begins without a pause; a restored position computes what comes before it in the epoch once.
 type Sampler struct {
 	n        int
 	batch    int // samples per global batch
@@ -33,7 +34,7 @@ type Sampler struct {
 	dropLast bool
 	at       State
 	epoch    int64 // perm's epoch
-	perm     []uint32
+	perm     *permutation
 }
 
 // NewSampler orders n rows in global batches of batch samples.
@@ -67,10 +68,14 @@ func (s *Sampler) Index(i int) int {
 	if !s.shuffle {
 		return int(k)
 	}
-	if s.epoch != s.at.Epoch {
-		s.perm, s.epoch = Permutation(s.n, s.seed+uint64(s.at.Epoch)), s.at.Epoch
+	if s.perm == nil {
+		s.perm = newPermutation(s.n)
 	}
-	return int(s.perm[k])
+	if s.epoch != s.at.Epoch {
+		s.perm.start(s.seed + uint64(s.at.Epoch))
+		s.epoch = s.at.Epoch
+	}
+	return s.perm.at(int(k))
 }
 
 // Advance moves to the next global batch.

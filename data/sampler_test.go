@@ -7,32 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPermutationIsTorchRandperm(t *testing.T) {
-	for seed, want := range map[uint64][]uint32{
-		0:  {4, 1, 7, 5, 3, 9, 0, 8, 6, 2},
-		1:  {5, 6, 1, 2, 0, 8, 9, 3, 7, 4},
-		42: {2, 6, 1, 8, 4, 5, 0, 9, 3, 7},
-	} {
-		if got := Permutation(10, seed); !slices.Equal(got, want) {
-			t.Errorf("seed %d: %v, want %v", seed, got, want)
-		}
-	}
-}
-
-// Number 10000 of MT19937 with seed 5489 is in its authors' reference.
-func TestMT19937(t *testing.T) {
-	m := newMT19937(5489)
-	if v := m.uint32(); v != 3499211612 {
-		t.Errorf("first number %d", v)
-	}
-	for range 9998 {
-		m.uint32()
-	}
-	if v := m.uint32(); v != 4123659995 {
-		t.Errorf("number 10000 is %d", v)
-	}
-}
-
 // rankIndices is torch.utils.data.DistributedSampler: a rank's samples of one epoch, padded by
 // repeating from the start, or shortened with dropLast.
 func rankIndices(n, rank, ranks int, epoch int64, seed uint64, shuffle, dropLast bool) []int {
@@ -42,7 +16,7 @@ func rankIndices(n, rank, ranks int, epoch int64, seed uint64, shuffle, dropLast
 	}
 	var perm []uint32
 	if shuffle {
-		perm = Permutation(n, seed+uint64(epoch))
+		perm = randperm(n, seed+uint64(epoch))
 	}
 	out := make([]int, each)
 	for i := range out {
