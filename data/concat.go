@@ -56,6 +56,11 @@ func (c *concat) Tokens(i int) int {
 	return d.Tokens(k)
 }
 
+func (c *concat) prefetch(i int) error {
+	d, k := c.part(i)
+	return prefetch(d, k)
+}
+
 func (c *concat) Where(i int) string {
 	d, k := c.part(i)
 	return d.Where(k)

@@ -43,6 +43,26 @@ type Dataset interface {
 	Close() error
 }
 
+// prefetcher is a Dataset on the disk. prefetch starts to read row i and does not wait: the rows of a batch,
+// scattered over a file, are read at the same time.
+type prefetcher interface{ prefetch(i int) error }
+
+var (
+	_ prefetcher = (*packedText)(nil)
+	_ prefetcher = (*documents)(nil)
+	_ prefetcher = (*packedDocuments)(nil)
+	_ prefetcher = (*subset)(nil)
+	_ prefetcher = (*concat)(nil)
+)
+
+// prefetch prefetches row i of any Dataset.
+func prefetch(d Dataset, i int) error {
+	if p, ok := d.(prefetcher); ok {
+		return p.prefetch(i)
+	}
+	return nil
+}
+
 // Split partitions d by rows: about fraction of them, evenly spaced, for evaluation and the rest
 // for training, both in order. Closing a part does not close d. A packed document may span both
 // parts.
@@ -71,6 +91,7 @@ func (s *subset) Row(i int, r *Row) error { return s.of.Row(int(s.rows[i]), r) }
 func (s *subset) Tokens(i int) int        { return s.of.Tokens(int(s.rows[i])) }
 func (s *subset) Where(i int) string      { return s.of.Where(int(s.rows[i])) }
 func (s *subset) Close() error            { return nil }
+func (s *subset) prefetch(i int) error    { return prefetch(s.of, int(s.rows[i])) }
 
 func (s *subset) Info() Info {
 	info := s.of.Info()

@@ -343,6 +343,11 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 		b.buffers = append(b.buffers, l.cfg.newMicroBatch(l.set))
 	}
 	b.Micro = b.buffers[:want]
+	for m := l.cfg.Rank; m < len(micros); m += l.cfg.Ranks {
+		for _, i := range micros[m] {
+			_ = prefetch(l.set, l.seq.Index(int(i))) // advice: reading the row reports errors
+		}
+	}
 	for a := range b.Micro {
 		mb := &b.Micro[a]
 		mb.reset()

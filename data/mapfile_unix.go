@@ -17,3 +17,9 @@ func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) 
 	}
 	return data, func() error { return unix.Munmap(data) }, nil
 }
+
+// readAhead starts to read bytes lo to hi of a mapped file from the disk and does not wait.
+func readAhead(data []byte, lo, hi int64) error {
+	lo -= lo % int64(os.Getpagesize())
+	return unix.Madvise(data[lo:hi], unix.MADV_WILLNEED)
+}

@@ -49,6 +49,11 @@ func (p *packedText) Close() error { return p.file.close() }
 
 func (p *packedText) Tokens(int) int { return p.length }
 
+func (p *packedText) prefetch(i int) error {
+	lo := int64(i) * int64(p.length)
+	return p.file.prefetch(lo, lo+int64(p.length))
+}
+
 // Row fills r with row i.
 func (p *packedText) Row(i int, r *Row) error {
 	lo := int64(i) * int64(p.length)
@@ -90,6 +95,8 @@ func (d *documents) Tokens(i int) int {
 	lo, hi := d.span(i)
 	return int(hi - lo)
 }
+
+func (d *documents) prefetch(i int) error { return d.file.prefetch(d.span(i)) }
 
 // Row fills r with row i.
 func (d *documents) Row(i int, r *Row) error {

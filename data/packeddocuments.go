@@ -55,6 +55,12 @@ func (b *packedDocuments) Tokens(i int) int {
 	return int(n)
 }
 
+func (b *packedDocuments) prefetch(i int) error {
+	lo, _ := b.span(int(b.start[i]))
+	_, hi := b.span(int(b.start[i+1] - 1))
+	return b.file.prefetch(lo, hi)
+}
+
 func (b *packedDocuments) Row(i int, r *Row) error {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored
 	for k := b.start[i]; k < b.start[i+1]; k++ {

@@ -125,12 +125,12 @@ func mapArray(f *os.File, head []byte, size int64) (*tokenFile, error) {
 	}
 	t := &tokenFile{
 		tokenInfo: tokenInfo{width: a.width, maxID: -1, tokens: a.count, docs: 1, longest: int(a.count), counted: a.count, maxClass: Ignored},
-		path:      f.Name(), files: []string{f.Name()}, plain: true,
+		first:     a.at, path: f.Name(), files: []string{f.Name()}, plain: true,
 		ends: binary.LittleEndian.AppendUint64(nil, uint64(a.count)), origins: make([]byte, 8),
 	}
 	if t.data, t.unmap, err = mapFile(f, int(size)); err != nil {
 		return nil, err
 	}
-	t.ids = t.data[a.at:]
+	t.ids = t.data[t.first:]
 	return t, nil
 }

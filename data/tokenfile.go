@@ -21,6 +21,7 @@ type tokenFile struct {
 	cached bool     // in the cache, immutable
 	plain  bool     // without document boundaries
 	data   []byte   // the whole file
+	first  int64    // offset of ids in data
 	unmap  func() error
 
 	// Sections; nil if absent.
@@ -70,7 +71,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 	if err != nil {
 		return nil, fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or download it again")
 	}
-	t := &tokenFile{tokenInfo: *info, path: name}
+	t := &tokenFile{tokenInfo: *info, path: name, first: tokenHeader}
 	if t.data, t.unmap, err = mapFile(f, int(st.Size())); err != nil {
 		return nil, fmt.Errorf("data: %s: %w", name, err)
 	}
@@ -141,6 +142,12 @@ func (t *tokenFile) where(i int) string {
 		return fmt.Sprintf("%s (document %d)", t.path, i+1)
 	}
 	return p.in(t.files)
+}
+
+// prefetch starts to read tokens lo to hi from the disk.
+func (t *tokenFile) prefetch(lo, hi int64) error {
+	w := int64(t.width)
+	return readAhead(t.data, t.first+lo*w, t.first+hi*w)
 }
 
 func (t *tokenFile) read(dst []int32, lo, hi int64) []int32 {
