@@ -69,8 +69,8 @@ func TestMT19937(t *testing.T) {
 	}
 }
 
-// TestBillionTokens trains on 10^9 tokens, of a file with holes. The first batch of an epoch shuffles as many rows
-// as any other batch.
+// TestBillionTokens trains on 10^9 tokens, of a file with holes. The first batch of an epoch shuffles no more rows
+// than any other batch.
 func TestBillionTokens(t *testing.T) {
 	const tokens, length, batch = 1e9, 16, 64
 	path := filepath.Join(t.TempDir(), "tokens.bin")
