@@ -11,9 +11,7 @@ func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 			mustShape("linear", in.Width() == w.Value.Width(), in, w.Value)
 		}
 		z := t.alloc(in.Rows(), rows(ws))
-		forParts(ws, values(ws), nil, func(w *tensor.Tensor, lo, hi int, _ bool) {
-			t.b.MatMul(z.Cols(lo, hi), in, w, tensor.MatMulOp{TransB: true})
-		})
+		t.project(z, in, ws)
 		if len(biases) > 0 {
 			forParts(biases, values(biases), nil, func(b *tensor.Tensor, lo, hi int, _ bool) {
 				t.b.AddBias(z.Cols(lo, hi), z.Cols(lo, hi), b)
@@ -29,6 +27,31 @@ func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 		t.release(dy)
 	})
 	return y
+}
+
+// project is z = x * w^T, where w is the concatenation of ws.
+func (t *Tape) project(z, x *tensor.Tensor, ws []*Var) {
+	if ws[0].Scales == nil {
+		forParts(ws, values(ws), nil, func(w *tensor.Tensor, lo, hi int, _ bool) {
+			t.b.MatMul(z.Cols(lo, hi), x, w, tensor.MatMulOp{TransB: true})
+		})
+		return
+	}
+	lo := 0
+	for _, w := range ws {
+		hi := lo + w.Value.Dim(0)
+		w.Project(t.b, z.Cols(lo, hi), x)
+		lo = hi
+	}
+}
+
+// Project is dst [N O] = x [N D] * v^T for a weight v [O D], outside of any tape.
+func (v *Var) Project(b tensor.Backend, dst, x *tensor.Tensor) {
+	if v.Scales != nil {
+		b.MatMulQuantized(dst, x, v.Value, v.Scales)
+		return
+	}
+	b.MatMul(dst, x, v.Value, tensor.MatMulOp{TransB: true})
 }
 
 // LinearT is y [N O] = x [N D] * w + bias with w [D O], as in GPT-2. bias may be nil.

@@ -121,7 +121,11 @@ func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 // in PyTorch; tensor.NoPadding is none.
 func (t *Tape) Embedding(table *Var, ids *tensor.Tensor, padding int) *Var {
 	y := t.newVar(t.alloc(ids.Elems(), table.Value.Width()), table)
-	t.b.GatherRows(y.Value, table.Value, ids)
+	if table.Scales != nil {
+		t.b.GatherQuantized(y.Value, table.Value, table.Scales, ids)
+	} else {
+		t.b.GatherRows(y.Value, table.Value, ids)
+	}
 	t.record(y, nil, func(dy *gradient) {
 		dst, acc := gradDst(table)
 		t.b.ScatterAdd(dst, dy.t, ids, padding, acc)

@@ -10,6 +10,9 @@ import (
 type Var struct {
 	// Value is a parameter's tensor while it is all-gathered, or a value's until it is freed.
 	Value *tensor.Tensor
+	// Scales are those of a leaf whose Value has 8-bit weights (tensor.Quantized). Such a leaf has no gradient, and
+	// only Linear, Embedding and Project take it.
+	Scales *tensor.Tensor
 	// GradDst returns a leaf's gradient destination, and whether to add to it.
 	GradDst func() (dst *tensor.Tensor, accumulate bool)
 

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -34,12 +35,13 @@ func (c *compiling) Compile(last bool, f func() error) error {
 // of a bucket share them, as do texts that outgrow the model's positions.
 func TestPrograms(t *testing.T) {
 	for name, config := range configs {
-		for _, positions := range []string{"20", "64"} {
-			t.Run(name+" of "+positions, func(t *testing.T) {
+		for i, positions := range []string{"20", "64"} {
+			dt := []tensor.DType{tensor.F32, tensor.BF16}[i]
+			t.Run(fmt.Sprint(name, " of ", positions, " in ", dt), func(t *testing.T) {
 				config := strings.NewReplacer(`_embeddings": 20`, `_embeddings": `+positions, `n_positions": 20`, `n_positions": `+positions).Replace(config)
-				cpu, direct := open(t, config)
+				cpu, direct := open(t, config, dt)
 				c := &compiling{programs: map[string]*record.Program{}}
-				_, compiled := openOn(t, config, func(b tensor.Backend, w collective.World) (tensor.Backend, collective.World) {
+				_, compiled := openOn(t, config, dt, func(b tensor.Backend, w collective.World) (tensor.Backend, collective.World) {
 					c.Backend = record.New(b)
 					return c, c.World(w)
 				})
@@ -48,7 +50,7 @@ func TestPrograms(t *testing.T) {
 					limit := direct.Info().MaxPositions
 					decoders := [2]*decoder{}
 					for i, m := range []model.Model{direct, compiled} {
-						decoders[i] = newDecoder([]tensor.Backend{cpu, c}[i], m, min(limit, len(prompt)+40), limit, 9)
+						decoders[i] = newDecoder([]tensor.Backend{cpu, c}[i], m, dt, min(limit, len(prompt)+40), limit, 9)
 					}
 					ids := slices.Clone(prompt)
 					for range 40 {

@@ -19,7 +19,8 @@ type Options struct {
 	TopK         int     // keep the k most likely tokens; 0 keeps all
 	TopP         float64 // keep the most likely tokens with this total probability; 0 and 1 keep all
 	Seed         uint64
-	Stop         []int32 // ids that end the text and are not returned
+	Stop         []int32      // ids that end the text and are not returned
+	DType        tensor.DType // of activations and the KV cache; train.LoadedModel has its own
 }
 
 // Validate checks ranges.
@@ -51,7 +52,7 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 			yield(0, err)
 			return
 		}
-		r := newDecoder(b, m, min(positions, len(prompt)+o.MaxNewTokens), positions, o.Seed)
+		r := newDecoder(b, m, o.DType, min(positions, len(prompt)+o.MaxNewTokens), positions, o.Seed)
 		defer r.close()
 		From(ctx, m.Info(), prompt, o, r.logits)(yield)
 	}

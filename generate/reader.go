@@ -20,7 +20,7 @@ type decoder struct {
 type Pass struct {
 	Backend tensor.Backend
 	Model   model.Model
-	Param   tensor.DType // of the parameters and activations
+	Param   tensor.DType // of activations, and of parameters that are not quantized
 	Cache   *nn.KVCache  // of the rows before; nil for none
 	Seed    uint64
 }
@@ -57,15 +57,15 @@ func (p Pass) Logits(ids []int32, at, first, length int) func() []byte {
 
 // newDecoder returns a decoder of texts of up to length tokens, no more than the model's positions.
 // Longer ones lose their beginning.
-func newDecoder(b tensor.Backend, m model.Model, length, positions int, seed uint64) *decoder {
+func newDecoder(b tensor.Backend, m model.Model, dt tensor.DType, length, positions int, seed uint64) *decoder {
 	info, layers := m.Info(), 0
 	for _, a := range info.Attention {
 		if a.Causal {
 			layers += a.Layers
 		}
 	}
-	cache := nn.NewKVCache(b, tensor.F32, layers, tensor.Bucket(b, length, positions), 2*info.KVHeads*info.HeadDim)
-	return &decoder{Pass: Pass{b, m, tensor.F32, cache, seed}, out: make([]float32, info.Vocab)}
+	cache := nn.NewKVCache(b, dt, layers, tensor.Bucket(b, length, positions), 2*info.KVHeads*info.HeadDim)
+	return &decoder{Pass: Pass{b, m, dt, cache, seed}, out: make([]float32, info.Vocab)}
 }
 
 func (r *decoder) close() { r.Cache.Release() }

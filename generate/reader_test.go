@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -32,12 +33,12 @@ var configs = map[string]string{
 		"num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 20, "latent_bits": 5, "initializer_range": 0.3}`,
 }
 
-func open(t *testing.T, config string) (tensor.Backend, model.Model) {
-	return openOn(t, config, func(b tensor.Backend, w collective.World) (tensor.Backend, collective.World) { return b, w })
+func open(t *testing.T, config string, dt tensor.DType) (tensor.Backend, model.Model) {
+	return openOn(t, config, dt, func(b tensor.Backend, w collective.World) (tensor.Backend, collective.World) { return b, w })
 }
 
-// openOn opens a model on a wrapped backend.
-func openOn(t *testing.T, config string, wrap func(tensor.Backend, collective.World) (tensor.Backend, collective.World)) (tensor.Backend, model.Model) {
+// openOn opens a model, whose parameters have type dt, on a wrapped backend.
+func openOn(t *testing.T, config string, dt tensor.DType, wrap func(tensor.Backend, collective.World) (tensor.Backend, collective.World)) (tensor.Backend, model.Model) {
 	t.Helper()
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
@@ -63,7 +64,7 @@ func openOn(t *testing.T, config string, wrap func(tensor.Backend, collective.Wo
 	for _, p := range model.Params(m) {
 		p.Frozen = true
 	}
-	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{})
+	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{Precision: parallel.Precision{Param: dt}, NoMasters: true})
 	if err == nil {
 		err = e.Init(3)
 	}
@@ -79,39 +80,54 @@ func openOn(t *testing.T, config string, wrap func(tensor.Backend, collective.Wo
 }
 
 // again are the logits after ids, all of them computed at once.
-func again(b tensor.Backend, m model.Model, ids []int32, seed uint64) []float32 {
-	logits := Pass{Backend: b, Model: m, Param: tensor.F32, Seed: seed}.Logits(ids, 0, 0, len(ids))
+func again(b tensor.Backend, m model.Model, dt tensor.DType, ids []int32, seed uint64) []float32 {
+	logits := Pass{Backend: b, Model: m, Param: dt, Seed: seed}.Logits(ids, 0, 0, len(ids))
 	out := make([]float32, m.Info().Vocab)
 	copy(tensor.AsBytes(out), logits())
 	return out
 }
 
-// Logits with a KV cache equal those of all rows at once, and the cache is freed.
+// types are those of parameters, activations and the cache, with the largest error of logits.
+var types = map[tensor.DType]float64{tensor.F32: 1e-4, tensor.BF16: 0.15}
+
+// Logits with a KV cache equal those of all rows at once. The cache has the type of activations, and is freed.
 func TestRowsAreReadOnce(t *testing.T) {
 	for name, config := range configs {
-		t.Run(name, func(t *testing.T) {
-			b, m := open(t, config)
-			before := b.Meter().Read().LiveTotal
-			r := newDecoder(b, m, 20, 20, 9)
-			ids := []int32{7, 3, 49, 0, 7, 12}
-			for len(ids) <= 20 {
-				got, err := r.logits(ids)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := again(b, m, ids, 9)
-				for i := range want {
-					if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
-						t.Fatalf("after %d tokens, token %d: logit %v, computed at once %v", len(ids), i, got[i], want[i])
+		for dt, tol := range types {
+			t.Run(fmt.Sprint(name, " in ", dt), func(t *testing.T) {
+				b, m := open(t, config, dt)
+				before := b.Meter().Read().LiveTotal
+				r := newDecoder(b, m, dt, 20, 20, 9)
+				info := m.Info()
+				rows := 0
+				for _, a := range info.Attention {
+					if a.Causal {
+						rows += 20 * a.Layers
 					}
 				}
-				ids = append(ids, int32(len(ids)*17%50))
-			}
-			r.close()
-			if live := b.Meter().Read().LiveTotal; live != before {
-				t.Errorf("%d bytes are held", live-before)
-			}
-		})
+				if got, want := b.Meter().Read().LiveTotal-before, int64(rows*2*info.KVHeads*info.HeadDim*dt.Size()); got < want || got > want+want/4 {
+					t.Errorf("the cache has %d bytes, want %d", got, want)
+				}
+				ids := []int32{7, 3, 49, 0, 7, 12}
+				for len(ids) <= 20 {
+					got, err := r.logits(ids)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := again(b, m, dt, ids, 9)
+					for i := range want {
+						if !(math.Abs(float64(got[i]-want[i])) <= tol*(1+math.Abs(float64(want[i])))) {
+							t.Fatalf("after %d tokens, token %d: logit %v, computed at once %v", len(ids), i, got[i], want[i])
+						}
+					}
+					ids = append(ids, int32(len(ids)*17%50))
+				}
+				r.close()
+				if live := b.Meter().Read().LiveTotal; live != before {
+					t.Errorf("%d bytes are held", live-before)
+				}
+			})
+		}
 	}
 }
 
@@ -119,7 +135,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 func TestTextsOutgrowTheModel(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {
-			b, m := open(t, config)
+			b, m := open(t, config, tensor.F32)
 			for _, prompt := range [][]int32{{1}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}} {
 				var ids []int32
 				for id, err := range Tokens(context.Background(), b, m, prompt, 20, Options{MaxNewTokens: 50, Temperature: 1, Seed: 4}) {
@@ -138,7 +154,7 @@ func TestTextsOutgrowTheModel(t *testing.T) {
 
 // A text ends before the first stop token or after MaxNewTokens. The same seed gives the same text.
 func TestStop(t *testing.T) {
-	b, m := open(t, configs["llama"])
+	b, m := open(t, configs["llama"], tensor.F32)
 	text := func(o Options) (ids []int32) {
 		for id, err := range Tokens(context.Background(), b, m, []int32{1, 2, 3}, 20, o) {
 			if err != nil {

@@ -19,7 +19,7 @@ func RowLogits(be tensor.Backend, logits, y *tensor.Tensor, head, bias *nn.Param
 	be.Upload(ids, tensor.AsBytes(at))
 	be.GatherRows(selected, y, ids)
 	for i := range rows {
-		be.MatMul(logits.RowRange(i, i+1), selected.RowRange(i, i+1), head.Value, tensor.MatMulOp{TransB: true})
+		head.Project(be, logits.RowRange(i, i+1), selected.RowRange(i, i+1))
 	}
 	if bias != nil {
 		be.AddBias(logits, logits, bias.Value)

@@ -14,7 +14,7 @@ type Linear struct {
 // NewLinear is a single projection with parameter name + ".weight".
 func NewLinear(name string, in, out int, init Init) *Linear {
 	w := NewParam(name+".weight", init, out, in)
-	w.Hidden = true
+	w.Hidden, w.Quantizable = true, true
 	return &Linear{Weights: []*Param{w}}
 }
 

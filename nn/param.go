@@ -18,6 +18,11 @@ type Param struct {
 	Init   Init
 	Hidden bool // a hidden-to-hidden matrix, not an embedding or head
 	Frozen bool // no gradient, no optimizer state
+	// Quantizable marks a matrix that only operations with 8-bit versions read: Linear, Embedding, and heads.
+	Quantizable bool
+	// Quantized keeps the matrix in 8 bits (tensor.Quantized), outside flat parameters. Its loader sets Value and
+	// Scales.
+	Quantized bool
 	// Aliases are further names in Hugging Face files. Loading prefers them to Name, saving writes
 	// all.
 	Aliases []string

@@ -21,6 +21,9 @@ type Options struct {
 	// WorldInvariant reduces every micro-batch over all ranks in order, whatever the strategy.
 	WorldInvariant bool
 	Precision      Precision
+	// NoMasters keeps parameters in Precision.Param only, for inference: all must be frozen. Shards of HeldParams and
+	// State have that type then.
+	NoMasters bool
 	// Optim gives the optimizer and group of each parameter that is not frozen.
 	Optim optim.Grouping
 	// Placements gives the dimension of a parameter that a mesh axis shards, by parameter name.
@@ -46,6 +49,7 @@ type Engine struct {
 	inOrder    bool  // Options.WorldInvariant
 	holdGrads  bool  // gradients are allocated once
 	precision  Precision
+	masters    bool // parameters have F32 masters
 	allGather  AllGather
 	files      offloadFiles
 	settings   []optim.ParamOptions // of all trained parameters, grouped by optimizer
@@ -123,7 +127,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	}
 	o.Precision.check()
 	e := &Engine{
-		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, holdGrads: o.HoldGradients || tensor.Static(b) || m.World.Size() > 1, precision: o.Precision, allGather: o.AllGather,
+		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, holdGrads: o.HoldGradients || tensor.Static(b) || m.World.Size() > 1, precision: o.Precision, masters: o.Precision.Param != tensor.F32 && !o.NoMasters, allGather: o.AllGather,
 		index: map[*nn.Unit]int{}, static: tensor.Static(b),
 		files: offloadFiles{Offload: o.Offload, open: o.create, meta: tensor.IsMeta(b)},
 	}
@@ -193,6 +197,9 @@ func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
 	seen := map[*flat]bool{}
 	for _, p := range append(append([]*nn.Param{}, u.Params...), u.Shared...) {
 		f := owner[p]
+		if p.Quantized {
+			continue
+		}
 		if f == nil {
 			panic(fmt.Sprintf("parallel: unit %s shares %s, which no earlier unit owns", u.Name, p.Name))
 		}
@@ -211,6 +218,8 @@ func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *fl
 	for _, p := range u.Params {
 		q := grouped{Param: p}
 		switch {
+		case p.Quantized:
+			continue
 		case p.Frozen && by == nil:
 		case p.Frozen || by == nil:
 			continue
@@ -225,6 +234,9 @@ func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *fl
 	}
 	if len(ps) == 0 {
 		return nil
+	}
+	if by != nil && e.precision.Param != tensor.F32 && !e.masters {
+		panic(fmt.Sprintf("parallel: %s of unit %s is trained, but NoMasters is set", ps[0].Name, u.Name))
 	}
 	slices.SortStableFunc(ps, func(a, b grouped) int { return a.group - b.group })
 	f := &flat{

@@ -95,7 +95,7 @@ func (e *Engine) allocate(s stack) error {
 		return err
 	}
 	master := compute
-	if e.precision.Param != tensor.F32 {
+	if e.masters {
 		if master, err = e.newState(s, offloaded, &o.optimizer, o.Optimizer.Path, tensor.Master, tensor.F32, l.master.len()); err != nil {
 			return err
 		}

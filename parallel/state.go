@@ -33,7 +33,7 @@ func (e *Engine) Init(seed uint64) error {
 // that keep them. Every rank calls it. In F32 it does nothing.
 func (e *Engine) Refresh(ctx context.Context) error {
 	e.ctx, e.refreshed = ctx, true
-	if e.precision.Param == tensor.F32 {
+	if !e.masters {
 		return nil
 	}
 	return e.Guard(func() {
@@ -125,8 +125,8 @@ func (e *Engine) OwnedGrads() []tensor.Shard {
 	return out
 }
 
-// HeldParams lists all shards of parameters that this rank keeps in F32, replicated ones too, for
-// loading a model's files. Call Refresh afterwards.
+// HeldParams lists all shards of parameters that this rank keeps, in F32 unless Options.NoMasters, replicated ones too,
+// for loading a model's files. Quantized parameters are not among them. Call Refresh afterwards.
 func (e *Engine) HeldParams() []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {

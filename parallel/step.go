@@ -36,7 +36,7 @@ func (e *Engine) reduceNumbers(ctx context.Context, v []int64, op collective.Op,
 
 // Begin starts a step of accumulation micro-batches per rank, or, if not training, an evaluation pass.
 func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
-	if !e.refreshed && e.precision.Param != tensor.F32 {
+	if !e.refreshed && e.masters {
 		panic("parallel: Begin before Refresh")
 	}
 	e.ctx = ctx

@@ -90,7 +90,7 @@ func (r *Recipe) Sample(ctx context.Context, w io.Writer, families model.Registr
 	if err != nil {
 		return err
 	}
-	m, err := train.LoadModel(families, dir, device.DefaultConfig())
+	m, err := train.LoadModel(families, dir, device.DefaultConfig(), train.Float32)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type Backend interface {
 	Norms
 	Attention
 	Lookup
+	Quantized
 	Reductions
 	Optimizers
 }
@@ -213,6 +214,16 @@ type Lookup interface {
 	// of several). For each label (I32 [N]) that is not negative it adds 1 to counts (F64 [3 C]) at
 	// the label if the prediction is right, at C + prediction, and at 2C + label.
 	CountClasses(counts InOut, logits, labels *Tensor)
+}
+
+// Quantized operations read a matrix w [N K] of 8-bit weights (U8, two's complement) with a scale for each
+// QuantBlock columns of a row: scales F32 [N QuantBlocks(K)]. See Quantize.
+type Quantized interface {
+	// MatMulQuantized: dst [M N] = x [M K] * w^T. Rows of dst and x may be strided. Sums are in F32. A
+	// backend may round weights to x's type if M > 1.
+	MatMulQuantized(dst Out, x, w, scales *Tensor)
+	// GatherQuantized: dst [M K] = rows ids (I32 [M]) of w. ids may repeat and must be in range.
+	GatherQuantized(dst Out, w, scales, ids *Tensor)
 }
 
 // ExactWords is the length of an exact accumulator: an I64 tensor with an unrounded fixed-point sum

@@ -99,7 +99,7 @@ func (g *golden) loader(info model.Info, microSize, rank, ranks int) (*data.Load
 // firstLogits returns the logits of the last row of the first sequence, or of the first sequences' labels.
 func (g *golden) firstLogits(t *testing.T) []float32 {
 	t.Helper()
-	m, err := train.LoadModel(families, filepath.Join(g.dir, "model"), device.Config{Name: "cpu", Threads: 1})
+	m, err := train.LoadModel(families, filepath.Join(g.dir, "model"), device.Config{Name: "cpu", Threads: 1}, train.Float32)
 	if err != nil {
 		t.Fatal(err)
 	}

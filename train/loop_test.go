@@ -348,7 +348,7 @@ func TestUnfinishedModel(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m, err := train.LoadModel(families, dir, device.Config{Name: "cpu", Threads: 1})
+	m, err := train.LoadModel(families, dir, device.Config{Name: "cpu", Threads: 1}, train.Float32)
 	if err == nil {
 		m.Close()
 	}

@@ -40,7 +40,7 @@ func TestCopiesOfTiedTensors(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeWithCopy(t, filepath.Join(dir, safetensors.ModelFile), files, c.of, c.copy, c.change)
-		m, err := LoadModel(model.Registry{bert.Family}, dir, device.Config{Name: "cpu", Threads: 1})
+		m, err := LoadModel(model.Registry{bert.Family}, dir, device.Config{Name: "cpu", Threads: 1}, Float32)
 		if err == nil {
 			m.Close()
 		}

@@ -71,7 +71,7 @@ func runExperiment(ctx context.Context, kappa float64, steps, width, bits int, r
 	if err != nil {
 		return err
 	}
-	m, err := train.LoadModel(model.Registry{freetransformer.Family}, filepath.Join(dir, "final"), device.DefaultConfig())
+	m, err := train.LoadModel(model.Registry{freetransformer.Family}, filepath.Join(dir, "final"), device.DefaultConfig(), train.Float32)
 	if err != nil {
 		return err
 	}

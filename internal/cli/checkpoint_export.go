@@ -120,7 +120,7 @@ func (f *checkpointExport) write(c *cobra.Command, s *modelSource) error {
 			return usage(s.checkpoint+" has no average of the weights", "--weights final, or training.ema in the run")
 		}
 	}
-	m, err := load(c.Context(), config, s.checkpoint, device.DefaultConfig())
+	m, err := load(c.Context(), config, s.checkpoint, device.DefaultConfig(), train.Float32)
 	if err != nil {
 		return err
 	}

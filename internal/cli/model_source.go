@@ -131,18 +131,18 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 	return err
 }
 
-func (s *modelSource) load(ctx context.Context, d device.Config) (*train.LoadedModel, error) {
+func (s *modelSource) load(ctx context.Context, d device.Config, as train.WeightType) (*train.LoadedModel, error) {
 	if s.checkpoint == "" {
 		if err := checkWeights(s.dir); err != nil {
 			return nil, err
 		}
-		return train.LoadModel(families, s.dir, d)
+		return train.LoadModel(families, s.dir, d, as)
 	}
 	config, err := modelOf(s.cfg)
 	if err != nil {
 		return nil, &Exit{CodeUsage, fmt.Errorf("%s: the model of its configuration: %w", s.checkpoint, err)}
 	}
-	return train.LoadCheckpoint(ctx, config, s.checkpoint, d)
+	return train.LoadCheckpoint(ctx, config, s.checkpoint, d, as)
 }
 
 // tokenizer returns the directory of the model's tokenizer.

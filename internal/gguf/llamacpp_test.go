@@ -141,7 +141,7 @@ var trainedPatterns = map[string]string{
 // logitsOf returns the logits after each prefix of ids.
 func logitsOf(t *testing.T, dir string, ids []int32) [][]float64 {
 	t.Helper()
-	l, err := train.LoadModel(families, dir, device.DefaultConfig())
+	l, err := train.LoadModel(families, dir, device.DefaultConfig(), train.Float32)
 	if err != nil {
 		t.Fatal(err)
 	}

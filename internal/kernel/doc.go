@@ -8,7 +8,9 @@
 //
 // Gemm multiplies two matrices: it blocks them (gemm.go), packs the operands that are slower to
 // read unpacked (gemm_pack.go, and gemm_pairs.go for bfloat16 by VDPBF16PS), prefetches the next block
-// (gemm_prefetch.go) and runs register tiles over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s).
+// (gemm_prefetch.go) and runs register tiles over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s). One row by a
+// transposed matrix, as in generation, is limited by memory and has kernels of its own (gemm_row.go; quantized.go
+// for 8-bit weights).
 package kernel
 
 //go:generate go -C _asm run ./gemm -dir ..

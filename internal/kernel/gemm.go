@@ -72,7 +72,7 @@ func (m Matrix) check(name string, rows, cols int) {
 //
 // Blocking follows Goto and van de Geijn (2008): kc rows by nc columns of b are packed into
 // tile-wide panels that stay in L2; tile-high strips of a, which stay in L1, pass over them. A sum
-// longer than kc is stored and continued.
+// longer than kc is stored and continued. One row reads a transposed b unpacked (gemm_row.go).
 func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	if m == 0 || n == 0 {
 		return
@@ -83,6 +83,13 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	if k == 0 {
 		zero(c, m, n, accumulate)
 		return
+	}
+	if m == 1 {
+		done := gemmRow(c, a, b, n, k, accumulate, scratch)
+		if n -= done; n == 0 {
+			return
+		}
+		c, b = c.From(0, done), b.From(0, done)
 	}
 	if a.bfloat16() && b.bfloat16() && impl.Tiles() {
 		gemmTiles(0, c, a, b, m, n, k, accumulate, scratch)
@@ -197,9 +204,9 @@ func GemmScratch(m, n, k int) int {
 		total += n
 	}
 	if impl.Tiles() {
-		return max(total, tileScratch(0, m, n, k))
+		total = max(total, tileScratch(0, m, n, k))
 	}
-	return total
+	return max(total, k+rowColumns) // gemmRow widens a row
 }
 
 // splitScratch splits scratch into its parts.

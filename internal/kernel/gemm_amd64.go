@@ -185,3 +185,23 @@ func pairPeak(n int) float64 {
 	peakBF16(n/24 + 1)
 	return float64(n/24+1) * 24 * 16 * 4
 }
+
+// rowKernelFor returns the kernel of a product of one row; none has no run.
+func rowKernelFor(a, b Matrix) rowKernel {
+	both := a.bfloat16() && b.bfloat16()
+	switch l := impl.Current(); {
+	case l == impl.AVX512 && b.H == nil:
+		return rowKernel{columns: 16, run: rowFloatsAVX512}
+	case l == impl.AVX512 && both && impl.Tiles():
+		return rowKernel{columns: 16, run: rowTilesAVX512}
+	case l == impl.AVX512 && both && impl.Pairs():
+		return rowKernel{columns: 16, pairs: true, run: rowPairsAVX512}
+	case l == impl.AVX512:
+		return rowKernel{columns: 16, run: rowWideAVX512}
+	case l == impl.AVX2 && b.H == nil:
+		return rowKernel{columns: 8, run: rowFloatsAVX2}
+	case l == impl.AVX2:
+		return rowKernel{columns: 8, run: rowWideAVX2}
+	}
+	return rowKernel{}
+}

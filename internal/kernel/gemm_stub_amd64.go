@@ -161,6 +161,42 @@ func swapPairsAVX512(dst *float32, src *uint16, n int)
 //go:noescape
 func stripBF16(steps int, a *uint16, b *uint16, out *float32, ldout int, first int)
 
+// rowFloatsAVX512 sets out[r], r in [0, 16), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum)
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowFloatsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
+
+// rowWideAVX512 sets out[r], r in [0, 16), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum), with w in bfloat16
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowWideAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
+
+// rowPairsAVX512 sets out[r], r in [0, 16), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum) as tileBF16x14 has it, with words (kk, kk+1) of x for kk = 0, 2, ...
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowPairsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
+
+// rowTilesAVX512 sets out[r], r in [0, 16), to
+//
+//	sum := 0; for kk in [0, 32*steps): as tilesAMX has it, with w in bfloat16
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowTilesAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
+
 // peakAVX512 does n times 24 independent multiply-adds on 16 sums each.
 func peakAVX512(n int)
 
@@ -194,6 +230,24 @@ func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 //
 //go:noescape
 func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
+// rowFloatsAVX2 sets out[r], r in [0, 8), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum)
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowFloatsAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
+
+// rowWideAVX2 sets out[r], r in [0, 8), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum), with w in bfloat16
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowWideAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
 
 // transposeAVX2 sets dst[c*ldd+r] = src[r*lds+c] for r in [0, 8) and c in [0, n);
 // n is a multiple of 4.

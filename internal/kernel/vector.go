@@ -3,7 +3,7 @@ package kernel
 //go:generate go -C _asm run ./vector -out ..
 
 // One generator writes the assembly of the kernels in vector.go, convert.go, norm.go, swiglu.go,
-// gelu.go, rope.go, xent.go, adamw.go and exact.go. Add, AddScaled, conversions and exact sums have
+// gelu.go, rope.go, xent.go, adamw.go, exact.go and quantized.go. Add, AddScaled, conversions and exact sums have
 // the same bits in every version. The others agree up to rounding: assembly sums in float32 lanes,
 // fuses multiply-adds and has its own exponential. Within a version the bits of an element depend
 // only on its operands, and those of a row sum also on the row's width.

@@ -402,3 +402,24 @@ func dropGradient(p, dp []float32, words []uint32, below uint32, d float32) {
 		dropGradientGeneric(p, dp, words, below, d)
 	}
 }
+
+func dotQuantized(x []float32, w []uint8, scales []float32) float32 {
+	switch impl.Current() {
+	case impl.AVX512:
+		return dotQuantizedAVX512(x, w, scales)
+	case impl.AVX2:
+		return dotQuantizedAVX2(x, w, scales)
+	}
+	return dotQuantizedGeneric(x, w, scales)
+}
+
+func dequantize(dst []float32, w []uint8, scales []float32) {
+	switch impl.Current() {
+	case impl.AVX512:
+		dequantizeAVX512(dst, w, scales)
+	case impl.AVX2:
+		dequantizeAVX2(dst, w, scales)
+	default:
+		dequantizeGeneric(dst, w, scales)
+	}
+}

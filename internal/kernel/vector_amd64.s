@@ -3205,6 +3205,94 @@ DATA vector00000040AVX512<>+56(SB)/4, $0x00000040
 DATA vector00000040AVX512<>+60(SB)/4, $0x00000040
 GLOBL vector00000040AVX512<>(SB), RODATA|NOPTR, $64
 
+// func dotQuantizedAVX512(x []float32, w []uint8, scales []float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·dotQuantizedAVX512(SB), NOSPLIT, $0-76
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   scales_len+56(FP), AX
+	MOVQ   scales_base+48(FP), BX
+	MOVQ   w_base+24(FP), SI
+	MOVQ   x_base+0(FP), DI
+	XORQ   CX, CX
+	XORQ   DX, DX
+	CMPQ   DX, AX
+	JGE    done
+
+block:
+	VBROADCASTSS (BX)(DX*4), Z2
+	VPMOVSXBD    (SI)(CX*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       (DI)(CX*4), Z3, Z3
+	VPMOVSXBD    16(SI)(CX*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       64(DI)(CX*4), Z4, Z4
+	VPMOVSXBD    32(SI)(CX*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  128(DI)(CX*4), Z5, Z3
+	VPMOVSXBD    48(SI)(CX*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  192(DI)(CX*4), Z5, Z4
+	VFMADD231PS  Z2, Z3, Z0
+	VFMADD231PS  Z2, Z4, Z1
+	ADDQ         $0x40, CX
+	INCQ         DX
+	CMPQ         DX, AX
+	JLT          block
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512(x []float32, w []uint8, scales []float32)
+// Requires: AVX, AVX512F
+TEXT ·dequantizeAVX512(SB), NOSPLIT, $0-72
+	MOVQ scales_len+56(FP), AX
+	MOVQ scales_base+48(FP), BX
+	MOVQ w_base+24(FP), SI
+	MOVQ x_base+0(FP), DI
+	XORQ CX, CX
+	XORQ DX, DX
+	CMPQ DX, AX
+	JGE  done
+
+block:
+	VBROADCASTSS (BX)(DX*4), Z0
+	VPMOVSXBD    (SI)(CX*1), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (DI)(CX*4)
+	VPMOVSXBD    16(SI)(CX*1), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, 64(DI)(CX*4)
+	VPMOVSXBD    32(SI)(CX*1), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, 128(DI)(CX*4)
+	VPMOVSXBD    48(SI)(CX*1), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, 192(DI)(CX*4)
+	ADDQ         $0x40, CX
+	INCQ         DX
+	CMPQ         DX, AX
+	JLT          block
+
+done:
+	VZEROUPPER
+	RET
+
 DATA vectorSteps<>+0(SB)/8, $0x0000000000000000
 DATA vectorSteps<>+8(SB)/8, $0x0000000000000001
 DATA vectorSteps<>+16(SB)/8, $0x0000000000000002
@@ -6878,3 +6966,117 @@ DATA vector00000040AVX2<>+20(SB)/4, $0x00000040
 DATA vector00000040AVX2<>+24(SB)/4, $0x00000040
 DATA vector00000040AVX2<>+28(SB)/4, $0x00000040
 GLOBL vector00000040AVX2<>(SB), RODATA|NOPTR, $32
+
+// func dotQuantizedAVX2(x []float32, w []uint8, scales []float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·dotQuantizedAVX2(SB), NOSPLIT, $0-76
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   scales_len+56(FP), AX
+	MOVQ   scales_base+48(FP), BX
+	MOVQ   w_base+24(FP), SI
+	MOVQ   x_base+0(FP), DI
+	XORQ   CX, CX
+	XORQ   DX, DX
+	CMPQ   DX, AX
+	JGE    done
+
+block:
+	VBROADCASTSS (BX)(DX*4), Y2
+	VPMOVSXBD    (SI)(CX*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       (DI)(CX*4), Y3, Y3
+	VPMOVSXBD    8(SI)(CX*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       32(DI)(CX*4), Y4, Y4
+	VPMOVSXBD    16(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  64(DI)(CX*4), Y5, Y3
+	VPMOVSXBD    24(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  96(DI)(CX*4), Y5, Y4
+	VPMOVSXBD    32(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  128(DI)(CX*4), Y5, Y3
+	VPMOVSXBD    40(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  160(DI)(CX*4), Y5, Y4
+	VPMOVSXBD    48(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  192(DI)(CX*4), Y5, Y3
+	VPMOVSXBD    56(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  224(DI)(CX*4), Y5, Y4
+	VFMADD231PS  Y2, Y3, Y0
+	VFMADD231PS  Y2, Y4, Y1
+	ADDQ         $0x40, CX
+	INCQ         DX
+	CMPQ         DX, AX
+	JLT          block
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2(x []float32, w []uint8, scales []float32)
+// Requires: AVX, AVX2
+TEXT ·dequantizeAVX2(SB), NOSPLIT, $0-72
+	MOVQ scales_len+56(FP), AX
+	MOVQ scales_base+48(FP), BX
+	MOVQ w_base+24(FP), SI
+	MOVQ x_base+0(FP), DI
+	XORQ CX, CX
+	XORQ DX, DX
+	CMPQ DX, AX
+	JGE  done
+
+block:
+	VBROADCASTSS (BX)(DX*4), Y0
+	VPMOVSXBD    (SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (DI)(CX*4)
+	VPMOVSXBD    8(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(DI)(CX*4)
+	VPMOVSXBD    16(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 64(DI)(CX*4)
+	VPMOVSXBD    24(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 96(DI)(CX*4)
+	VPMOVSXBD    32(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 128(DI)(CX*4)
+	VPMOVSXBD    40(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 160(DI)(CX*4)
+	VPMOVSXBD    48(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 192(DI)(CX*4)
+	VPMOVSXBD    56(SI)(CX*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 224(DI)(CX*4)
+	ADDQ         $0x40, CX
+	INCQ         DX
+	CMPQ         DX, AX
+	JLT          block
+
+done:
+	VZEROUPPER
+	RET

@@ -57,3 +57,9 @@ func dropSelect(dst, x []float32, words []uint32, below uint32, scale float32) {
 func dropGradient(p, dp []float32, words []uint32, below uint32, d float32) {
 	dropGradientGeneric(p, dp, words, below, d)
 }
+
+func dotQuantized(x []float32, w []uint8, scales []float32) float32 {
+	return dotQuantizedGeneric(x, w, scales)
+}
+
+func dequantize(dst []float32, w []uint8, scales []float32) { dequantizeGeneric(dst, w, scales) }

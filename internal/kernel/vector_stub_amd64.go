@@ -152,6 +152,16 @@ func f32ToF16AVX512(dst []uint16, src []float32)
 //go:noescape
 func f32ToBF16AVX512(dst []uint16, src []float32)
 
+// dotQuantizedAVX512 is dotQuantizedGeneric for whole blocks.
+//
+//go:noescape
+func dotQuantizedAVX512(x []float32, w []uint8, scales []float32) float32
+
+// dequantizeAVX512 is dequantizeGeneric for whole blocks; x is dst.
+//
+//go:noescape
+func dequantizeAVX512(x []float32, w []uint8, scales []float32)
+
 // normalAVX512 is normalGeneric from element 2k, for multiples of 16, with its bits.
 //
 //go:noescape
@@ -306,3 +316,13 @@ func f32ToF16AVX2(dst []uint16, src []float32)
 //
 //go:noescape
 func f32ToBF16AVX2(dst []uint16, src []float32)
+
+// dotQuantizedAVX2 is dotQuantizedGeneric for whole blocks.
+//
+//go:noescape
+func dotQuantizedAVX2(x []float32, w []uint8, scales []float32) float32
+
+// dequantizeAVX2 is dequantizeGeneric for whole blocks; x is dst.
+//
+//go:noescape
+func dequantizeAVX2(x []float32, w []uint8, scales []float32)

@@ -71,6 +71,7 @@ func New(b tensor.Backend, c Config, positions int) (*Model, error) {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.HiddenSize)
 		last.Params = append(last.Params, m.head)
 	}
+	m.head.Quantizable = true
 	m.units = append(m.units, last)
 	return m, nil
 }

@@ -78,6 +78,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.HiddenSize)
 		last.Params = append(last.Params, m.head)
 	}
+	m.head.Quantizable = true
 	m.units = append(m.units, last)
 	return m, nil
 }

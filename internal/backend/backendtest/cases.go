@@ -35,9 +35,10 @@ func cases() (cs []call) {
 		headNorms(at, n, d, add)
 		lookups(at, n, d, add)
 	}
-	for _, size := range [][3]int{{1, 1, 1}, {1, 33, 7}, {17, 1, 5}, {3, 5, 1}, {64, 64, 64}, {70, 40, 96}, {6, 300, 30}, {0, 4, 4}, {4, 0, 4}} {
+	for _, size := range [][3]int{{1, 1, 1}, {1, 33, 7}, {17, 1, 5}, {3, 5, 1}, {64, 64, 64}, {70, 40, 96}, {1, 65, 200}, {2, 70, 129}, {6, 300, 30}, {0, 4, 4}, {4, 0, 4}} {
 		more = size != [3]int{17, 1, 5} && size != [3]int{70, 40, 96} && size != [3]int{4, 0, 4}
 		products(size[0], size[1], size[2], add)
+		quantized(size[0], size[1], size[2], add)
 	}
 	more = false
 	conversions(add)

@@ -40,6 +40,11 @@ func TestMisusePanics(t *testing.T) {
 		"head rms norm: float32[6]":     func() { b.HeadRMSNorm(x, b.New(0, tensor.F32, 4, 2), x, w, 3, 1e-5) },
 		"dropout":                       func() { b.Dropout(x, x, tensor.RandKey{}, reals(b, 0), 0.1) },
 		"dropout: a probability":        func() { b.Dropout(x, x, tensor.RandKey{}, reals(b, 0), 1) },
+		"matmul by quantized weights":   func() { b.MatMulQuantized(x, x, b.New(0, tensor.U8, 6, 6), b.New(0, tensor.F32, 6, 2)) },
+		"matmul by quantized weights: float32[4 6] of": func() { b.MatMulQuantized(x, narrow, b.New(0, tensor.U8, 6, 6), b.New(0, tensor.F32, 6, 1)) },
+		"gather quantized rows: id": func() {
+			b.GatherQuantized(x, b.New(0, tensor.U8, 2, 6), b.New(0, tensor.F32, 2, 1), ints(b, 0, 1, 2, 1))
+		},
 		"attention of one row": func() {
 			b.AttentionDecode(w, w, x, narrow, ints(b, 0), tensor.AttentionParams{Heads: 2, KVHeads: 2, E: 3})
 		},

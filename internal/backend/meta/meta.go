@@ -165,6 +165,15 @@ func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
 	b.products += 2 * float64(dst.Elems()) * float64(k)
 }
 
+// MatMulQuantized counts as MatMul does.
+func (b *Backend) MatMulQuantized(dst, x, _, _ *tensor.Tensor) {
+	b.touch()
+	b.products += 2 * float64(dst.Elems()) * float64(x.Width())
+}
+
+// GatherQuantized counts the rows, not the matrix that they are from.
+func (b *Backend) GatherQuantized(dst, _, _, ids *tensor.Tensor) { b.touch(dst, dst, ids) }
+
 // pairs is the FLOPs of one product over all pairs of positions, with sequences of maximum length.
 func pairs(q *tensor.Tensor, p tensor.AttentionParams) float64 {
 	return 2 * float64(q.Elems()) * float64(p.MaxSeqLen)

@@ -99,6 +99,11 @@ func (r *Backend) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 	r.do("GELUBackward dx= dy x tanh", false, dx, dy, x, tanh)
 }
 
+// GatherQuantized records or runs the operation.
+func (r *Backend) GatherQuantized(dst, w, scales, ids *tensor.Tensor) {
+	r.do("GatherQuantized dst= w scales ids", false, dst, w, scales, ids)
+}
+
 // GatherRows records or runs the operation.
 func (r *Backend) GatherRows(dst, table, ids *tensor.Tensor) {
 	r.do("GatherRows dst= table ids", false, dst, table, ids)
@@ -132,6 +137,11 @@ func (r *Backend) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tens
 // MatMul records or runs the operation.
 func (r *Backend) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
 	r.do("MatMul dst? a b op", op.Accumulate, dst, a, b, op)
+}
+
+// MatMulQuantized records or runs the operation.
+func (r *Backend) MatMulQuantized(dst, x, w, scales *tensor.Tensor) {
+	r.do("MatMulQuantized dst= x w scales", false, dst, x, w, scales)
 }
 
 // Normal records or runs the operation.

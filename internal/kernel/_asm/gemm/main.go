@@ -44,10 +44,16 @@ func run(dir string) error {
 	transposePairsAVX512(c)
 	swapPairsAVX512(c)
 	stripBF16(c)
+	for _, kind := range []rowKind{rowFloats, rowWide, rowPairs, rowTiles} {
+		row(c, "AVX512", c.ZMM, 16, kind)
+	}
 	peak(c, "AVX512", c.ZMM, 24, c.VFMADD231PS, c.VPXORD)
 	peak(c, "BF16", c.ZMM, 24, func(ops ...operand.Op) { dot(c, ops...) }, c.VPXORD)
 	for _, rows := range []int{6, 4, 2, 1} {
 		tileAVX2(c, rows)
+	}
+	for _, kind := range []rowKind{rowFloats, rowWide} {
+		row(c, "AVX2", c.YMM, 8, kind)
 	}
 	transpose(c, "AVX2", c.YMM, 8)
 	peak(c, "AVX2", c.YMM, 12, c.VFMADD231PS, c.VXORPS)

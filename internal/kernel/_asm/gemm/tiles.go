@@ -88,7 +88,8 @@ func transposeTilesAVX512(c *build.Context) {
 	ps := newStrided(c, src, ld, 16)
 	c.Label("step")
 	for col := 0; col < 16; col += 4 {
-		r := columns(c, c.ZMM, func(i int) operand.Mem {
+		r := [4]reg.VecVirtual{c.ZMM(), c.ZMM(), c.ZMM(), c.ZMM()}
+		columns(c, c.ZMM, r, func(i int) operand.Mem {
 			p := ps.at(i)
 			p.Disp = 4 * col
 			return p

@@ -162,12 +162,12 @@ func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVi
 	c.JNZ(operand.LabelRef("one"))
 }
 
-// columns loads 4 registers with columns of four rows each, at(4*q+i) in quarter q of register i, and
-// transposes them: register k then has column k of all rows.
-func columns(c *build.Context, vector func() reg.VecVirtual, at func(i int) operand.Mem) (r [4]reg.VecVirtual) {
+// columns loads 4 registers r with columns of four rows each, at(4*q+i) in quarter q of register i, and
+// transposes them: register k then has column k of all rows. avo takes r for live before it, so a function that
+// transposes several times reuses r.
+func columns(c *build.Context, vector func() reg.VecVirtual, r [4]reg.VecVirtual, at func(i int) operand.Mem) {
 	var t [4]reg.VecVirtual
 	for i := range r {
-		r[i] = vector()
 		c.VMOVUPS(at(i), r[i].AsX())
 		if r[i].Size() == 32 {
 			c.VINSERTF128(operand.Imm(1), at(4+i), r[i], r[i])
@@ -188,7 +188,6 @@ func columns(c *build.Context, vector func() reg.VecVirtual, at func(i int) oper
 	c.VUNPCKHPD(t[2], t[0], r[1])
 	c.VUNPCKLPD(t[3], t[1], r[2])
 	c.VUNPCKHPD(t[3], t[1], r[3])
-	return r
 }
 
 // transpose transposes one row per lane, four columns at a time. Each quarter of a register is loaded
@@ -211,7 +210,8 @@ func transposeBody(c *build.Context, vector func() reg.VecVirtual, lanes int, st
 	c.SUBQ(operand.Imm(4), n)
 	c.JL(operand.LabelRef("done"))
 	c.Label("loop")
-	r := columns(c, vector, ps.at)
+	r := [4]reg.VecVirtual{vector(), vector(), vector(), vector()}
+	columns(c, vector, r, ps.at)
 	for _, v := range r {
 		change(v)
 	}

@@ -1,5 +1,5 @@
 // Command vector generates the pointwise and row kernels of internal/kernel into -out. Each is written
-// once (pointwise.go, norms.go, rest.go, dropout.go) against machine, which emits AVX-512 or AVX2.
+// once (pointwise.go, norms.go, rest.go, dropout.go, quantized.go) against machine, which emits AVX-512 or AVX2.
 package main
 
 import (
@@ -31,6 +31,7 @@ func run(dir string) error {
 		rest(m)
 		dropouts(m)
 		conversions(m)
+		quantized(m)
 		if m.wide {
 			normals(m)
 		}

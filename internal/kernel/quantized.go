@@ -1,0 +1,55 @@
+package kernel
+
+// quantBlock is tensor.QuantBlock.
+const quantBlock = 64
+
+// MatVecQuantized sets y[n] = sum over k of x[k] * w[n*K+k] * scale, K = len(x), for 8-bit weights w [N K] in two's
+// complement with a scale for each 64 of a row. Versions sum in another order; the order depends on K only.
+func MatVecQuantized(y, x []float32, w []uint8, scales []float32) {
+	k := len(x)
+	blocks := (k + quantBlock - 1) / quantBlock
+	whole := k &^ (quantBlock - 1)
+	for n := range y {
+		row, s := w[n*k:][:k], scales[n*blocks:][:blocks]
+		y[n] = dotQuantized(x[:whole], row[:whole], s[:whole/quantBlock])
+		if whole < k {
+			y[n] += dotQuantizedGeneric(x[whole:], row[whole:], s[blocks-1:])
+		}
+	}
+}
+
+// dotQuantizedGeneric has a sum for each fourth element of a block.
+func dotQuantizedGeneric(x []float32, w []uint8, scales []float32) float32 {
+	var sum float32
+	for b, s := range scales {
+		hi := min((b+1)*quantBlock, len(x))
+		p, q := x[b*quantBlock:hi], w[b*quantBlock:hi]
+		var l [4]float32
+		i := 0
+		for ; i+4 <= len(p); i += 4 {
+			u, v := p[i:i+4:i+4], q[i:i+4:i+4]
+			l[0] += u[0] * float32(int8(v[0]))
+			l[1] += u[1] * float32(int8(v[1]))
+			l[2] += u[2] * float32(int8(v[2]))
+			l[3] += u[3] * float32(int8(v[3]))
+		}
+		for ; i < len(p); i++ {
+			l[0] += p[i] * float32(int8(q[i]))
+		}
+		sum += ((l[0] + l[2]) + (l[1] + l[3])) * s
+	}
+	return sum
+}
+
+// Dequantize sets dst to a row of 8-bit weights times their scales. All versions have the same bits.
+func Dequantize(dst []float32, w []uint8, scales []float32) {
+	whole := len(dst) &^ (quantBlock - 1)
+	dequantize(dst[:whole], w[:whole], scales[:whole/quantBlock])
+	dequantizeGeneric(dst[whole:], w[whole:len(dst)], scales[whole/quantBlock:])
+}
+
+func dequantizeGeneric(dst []float32, w []uint8, scales []float32) {
+	for i := range dst {
+		dst[i] = float32(int8(w[i])) * scales[i/quantBlock]
+	}
+}
