@@ -40,8 +40,8 @@ as they are generated, without the prompt. The same seed and prompt give the sam
 end-of-text token, at those of generation_config.json, or after --max_new_tokens. A text longer than
 the model's context continues from its second half.
 
---dtype bfloat16 keeps weights, activations and the cache of keys and values in bfloat16: half the
-memory, and about half the time per token. int8 keeps the weights of linear layers and the head in 8 bits, with a
+--dtype bfloat16 keeps weights, activations and the cache of keys and values in bfloat16, half the
+memory. int8 keeps the weights of linear layers and the head in 8 bits, with a
 scale for every 64, and the rest in bfloat16. The type of the files does not matter.
 
 For a run's directory the model is its final_model, or else its newest checkpoint. A checkpoint's
