@@ -29,11 +29,12 @@ type Options struct {
 	// Placements gives the dimension of a parameter that a mesh axis shards, by parameter name.
 	Placements Placements
 	AllGather  AllGather
-	// HoldGradients allocates gradients once. Otherwise a step allocates those of a unit in its backward, when
-	// activations are freed, and the next step frees them. Several ranks imply it, because their gradients are
-	// in memory that peers read, apart from activations; so do backends that compile programs. Plans of such
-	// devices set it.
-	HoldGradients bool
+	// Hold allocates gradients and compute parameters once. Otherwise a step allocates the gradients of a unit in
+	// its backward, when activations are freed, and the next step frees them; and it casts the compute parameters
+	// of a unit from masters in its forward, and frees them after its backward. Several ranks imply it, because
+	// peers read this memory, which is apart from activations; so do backends that compile programs. Plans of
+	// such devices set it.
+	Hold bool
 	// Offload says which state is kept in files, and in which directories.
 	Offload Offload
 	create  func(dir string) (*disk.File, error) // creates an offload file; nil is disk.Create
@@ -47,7 +48,7 @@ type Engine struct {
 	strategy   Strategy
 	chunks     []int // Mesh.chunks
 	inOrder    bool  // Options.WorldInvariant
-	holdGrads  bool  // gradients are allocated once
+	hold       bool  // gradients and compute parameters are allocated once
 	precision  Precision
 	masters    bool // parameters have F32 masters
 	allGather  AllGather
@@ -101,9 +102,9 @@ type flat struct {
 	frozen bool
 
 	// All but grad may be offloaded (offload.go).
-	param   *tensor.Tensor // Precision.Param: the range layout.param, sharded or whole
+	param   *tensor.Tensor // Precision.Param: the range layout.param, sharded or whole; nil if casts
 	master  *tensor.Tensor // F32: the range layout.master; param itself if that is F32
-	grad    *tensor.Tensor // F32: the range layout.grad; nil before the step's backward, unless Engine.holdGrads
+	grad    *tensor.Tensor // F32: the range layout.grad; nil before the step's backward, unless Engine.hold
 	tensors []stateTensor  // parameters and optimizer slots, in memory or offloaded (offload.go)
 
 	optimizer optim.Optimizer // nil if frozen
@@ -127,7 +128,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	}
 	o.Precision.check()
 	e := &Engine{
-		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, holdGrads: o.HoldGradients || tensor.Static(b) || m.World.Size() > 1, precision: o.Precision, masters: o.Precision.Param != tensor.F32 && !o.NoMasters, allGather: o.AllGather,
+		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, hold: o.Hold || tensor.Static(b) || m.World.Size() > 1, precision: o.Precision, masters: o.Precision.Param != tensor.F32 && !o.NoMasters, allGather: o.AllGather,
 		index: map[*nn.Unit]int{}, static: tensor.Static(b),
 		files: offloadFiles{Offload: o.Offload, open: o.create, meta: tensor.IsMeta(b)},
 	}
@@ -176,7 +177,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 		e.split(s)
 	}
 	for _, f := range e.flats {
-		if f.layout.param.len() == f.padded && !isOffloaded(f.param) {
+		if !f.reshards() {
 			f.hold(f.param)
 			f.bind(f.param)
 		}

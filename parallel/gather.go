@@ -88,6 +88,9 @@ func (e *Engine) prefetch(after *tensor.Tensor) {
 	for next, units := s.position+1, 0; next < len(t.units) && units < e.allGather.Prefetch && !t.backwardAfter(next-1); next++ {
 		more := false
 		for _, f := range e.needs[t.units[next]] {
+			if f.casts() {
+				continue
+			}
 			more = more || f.reshards() && !slices.Contains(e.needs[t.units[s.position]], f)
 			e.gather(f, after)
 		}
@@ -101,7 +104,7 @@ func (e *Engine) prefetch(after *tensor.Tensor) {
 // reshard frees the unsharded parameters that are not needed soon after a position.
 func (e *Engine) reshard(position int) {
 	for _, f := range e.flats {
-		if f.gathered() && !e.staysGathered(f, position) {
+		if f.gathered() && !e.staysGathered(f, position) && !e.keepsCast(f) {
 			e.free(f, position)
 		}
 	}
@@ -111,12 +114,24 @@ func (e *Engine) reshard(position int) {
 // prefetched, or for backward.
 func (e *Engine) staysGathered(f *flat, position int) bool {
 	next, ok := e.schedule.next(f, position)
-	return ok && (next <= max(e.step.until, position+1) || e.allGather.Keep && e.mesh.Reshard == nil)
+	return ok && (next <= max(e.step.until, position+1) || e.allGather.Keep && e.mesh.Reshard == nil || f.casts())
+}
+
+// keepsCast reports whether f's compute parameters are kept for the next micro-batch, or, after an evaluation
+// pass, for the next pass.
+func (e *Engine) keepsCast(f *flat) bool {
+	return f.casts() && (!e.step.training || e.step.micro+1 < e.step.accumulation)
 }
 
 // gather starts f's all-gather, unless it is unsharded.
 func (e *Engine) gather(f *flat, after *tensor.Tensor) {
 	if f.values != sharded {
+		return
+	}
+	if f.casts() {
+		f.hold(e.b.New(tensor.Params, e.precision.Param, f.padded))
+		f.bind(f.full)
+		e.b.Copy(f.full, f.master)
 		return
 	}
 	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
@@ -183,7 +198,7 @@ func (e *Engine) free(f *flat, position int) {
 
 func (e *Engine) freeAll() {
 	for _, f := range e.flats {
-		if f.gathered() {
+		if f.gathered() && !e.keepsCast(f) {
 			e.free(f, len(e.schedule.units))
 		}
 		f.freeSecondary()
@@ -201,8 +216,11 @@ func (f *flat) freeSecondary() {
 // isSharded reports whether this rank keeps only its shard of the parameters.
 func (f *flat) isSharded() bool { return f.layout.param.len() < f.padded }
 
+// casts reports whether the compute parameters exist from forward to backward only, cast from the master.
+func (f *flat) casts() bool { return f.param == nil }
+
 // reshards reports whether the parameters are unsharded for each use and freed afterwards.
-func (f *flat) reshards() bool { return f.isSharded() || isOffloaded(f.param) }
+func (f *flat) reshards() bool { return f.casts() || f.isSharded() || isOffloaded(f.param) }
 
 // gathered reports whether a flat that reshards is unsharded, or being gathered.
 func (f *flat) gathered() bool { return f.reshards() && f.values != sharded }

@@ -90,9 +90,11 @@ func (e *Engine) allocate(s stack) error {
 	o := &e.files
 	offloaded := o.Optimizer.Device == OffloadNVMe
 	l := s[0].layout
-	compute, err := e.newState(s, o.Params.Device == OffloadNVMe, &o.params, o.Params.Path, tensor.Params, e.precision.Param, l.param.len())
-	if err != nil {
-		return err
+	compute, err := make([]*tensor.Tensor, len(s)), error(nil)
+	if e.hold || offloaded || o.Params.Device == OffloadNVMe || !e.masters {
+		if compute, err = e.newState(s, o.Params.Device == OffloadNVMe, &o.params, o.Params.Path, tensor.Params, e.precision.Param, l.param.len()); err != nil {
+			return err
+		}
 	}
 	master := compute
 	if e.masters {
@@ -117,7 +119,7 @@ func (e *Engine) allocate(s stack) error {
 	if s[0].frozen {
 		return nil
 	}
-	if e.holdGrads {
+	if e.hold {
 		for k, grad := range split(e.b.New(tensor.Grads, tensor.F32, len(s)*l.grad.len()), len(s)) {
 			s[k].grad = grad
 		}

@@ -11,7 +11,7 @@ type paramState uint8
 
 // The parameter states. A flat that every rank keeps unsharded in memory is only ready or updating.
 const (
-	sharded   paramState = iota // only a shard, or a file
+	sharded   paramState = iota // only a shard, a file, or a master to cast
 	gathering                   // an all-gather fills full
 	ready                       // full may be read
 	updating                    // other ranks send new values to full
@@ -57,7 +57,7 @@ func allow[S interface {
 	}
 }
 
-// hold makes unsharded parameters ready, for the life of the engine.
+// hold makes unsharded parameters ready: for the life of the engine, or until free.
 func (s *states) hold(whole *tensor.Tensor) {
 	allow("parameters", "be held", s.values, sharded)
 	s.values, s.full = ready, whole

@@ -51,7 +51,7 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 		f.begin()
 		switch {
 		case f.frozen:
-		case !e.holdGrads:
+		case !e.hold:
 			e.freeGrad(f)
 		case e.step.zeroed:
 			e.b.Fill(f.grad, 0)
@@ -266,7 +266,7 @@ func (e *Engine) sumSquares() {
 }
 
 // Publish casts updated masters to compute parameters and sends these to the ranks that keep them but
-// did not update them. The next forward waits for them unit by unit.
+// did not update them. The next forward waits for them unit by unit. Without Options.Hold the next forward casts.
 func (e *Engine) Publish() {
 	if !e.static {
 		defer e.trace.End(e.trace.Begin(trace.Span{Kind: trace.Publish}))
@@ -279,7 +279,13 @@ func (e *Engine) Publish() {
 }
 
 func (e *Engine) publish(f *flat) {
-	if isOffloaded(f.param) {
+	switch {
+	case f.casts():
+		if f.gathered() {
+			e.free(f, len(e.schedule.units))
+		}
+		return
+	case isOffloaded(f.param):
 		return
 	}
 	mine := f.at(f.param, f.layout.param, f.optim)

@@ -77,7 +77,7 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 		return nil, input(err)
 	}
 	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{
-		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, AllGather: cfg.Parallel.AllGather(), HoldGradients: cfg.Device.Name.Accelerator(),
+		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, AllGather: cfg.Parallel.AllGather(), Hold: cfg.Device.Name.Accelerator(),
 		Offload: cfg.Offload.WithDir(cfg.OutputDir),
 	})
 	if err != nil {
