@@ -122,44 +122,106 @@ func TestNotInvariantMixed(t *testing.T) {
 	}
 }
 
-// TestBeginNeedsRefresh: Begin panics before compute parameters are cast.
-func TestBeginNeedsRefresh(t *testing.T) {
-	b := openDevice(t)
-	defer b.Close()
+// precise returns an engine of one rank in bfloat16, after Init.
+func precise(t *testing.T, o parallel.Options) (b device.Device, n *network, e *parallel.Engine) {
+	t.Helper()
+	b = openDevice(t)
+	t.Cleanup(func() { b.Close() })
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer worlds[0].Close()
+	t.Cleanup(func() { worlds[0].Close() })
 	mesh, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := toy{V: 5, D: 4, F: 3, layers: 1}.make(b)
-	e, err := parallel.New(b, mesh, n.units, parallel.Options{Precision: half, Optim: adam})
-	if err != nil {
+	n = toy{V: 5, D: 4, F: 3, layers: 1}.make(b)
+	o.Precision, o.Optim = half, adam
+	if e, err = parallel.New(b, mesh, n.units, o); err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	t.Cleanup(func() { e.Close() })
 	if err := e.Init(1); err != nil {
 		t.Fatal(err)
 	}
-	err = e.Guard(func() { e.Begin(context.Background(), 1, true) })
+	return b, n, e
+}
+
+// roundedMaster compares the compute parameter of the embedding with its master.
+func roundedMaster(t *testing.T, b tensor.Backend, n *network, e *parallel.Engine) {
+	t.Helper()
+	for _, s := range e.HeldParams() {
+		if s.Name != "embed.weight" {
+			continue
+		}
+		w := b.New(tensor.Workspace, tensor.BF16, s.Box.Elems())
+		b.Copy(w, s.Data)
+		if string(tensor.HostBytes(w)) != string(tensor.HostBytes(n.embed.Weight.Value)) {
+			t.Error("the compute parameter is not the rounded master")
+		}
+		w.Release()
+	}
+}
+
+// TestBeginNeedsRefresh: Begin panics before compute parameters are cast.
+func TestBeginNeedsRefresh(t *testing.T) {
+	b, n, e := precise(t, parallel.Options{Hold: true})
+	err := e.Guard(func() { e.Begin(context.Background(), 1, true) })
 	if err == nil || !strings.Contains(err.Error(), "Begin before Refresh") {
 		t.Errorf("a step before Refresh ends with %v", err)
 	}
 	if err := e.Refresh(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	masters, first := e.HeldParams(), n.embed.Weight.Value
-	for _, s := range masters {
-		if s.Name != "embed.weight" {
-			continue
+	roundedMaster(t, b, n, e)
+}
+
+// TestCastParams: without Hold, compute parameters exist from a unit's forward to its last backward in a step; those of
+// an evaluation stay until masters change.
+func TestCastParams(t *testing.T) {
+	b, n, e := precise(t, parallel.Options{})
+	if err := e.Refresh(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	live := func() int64 { return b.Meter().Read().Live[tensor.Params] }
+	x := b.New(tensor.Workspace, tensor.BF16, 1)
+	forward := func() {
+		e.NextMicroBatch()
+		for _, u := range n.units {
+			e.BeforeForward(u, x)
+			if u == n.units[0] {
+				roundedMaster(t, b, n, e)
+			}
+			e.AfterForward(u)
 		}
-		w := b.New(tensor.Workspace, tensor.BF16, s.Box.Elems())
-		b.Copy(w, s.Data)
-		if string(tensor.HostBytes(w)) != string(tensor.HostBytes(first)) {
-			t.Error("the compute parameter is not the rounded master")
+	}
+	if live() != 0 {
+		t.Errorf("%d bytes of compute parameters before a pass", live())
+	}
+	const micros = 2
+	e.Begin(context.Background(), micros, true)
+	for micro := range micros {
+		forward()
+		all := live()
+		for i := len(n.units) - 1; i >= 0; i-- {
+			e.BeforeBackward(n.units[i], x)
+			e.AfterBackward(n.units[i])
 		}
+		if left := live(); all == 0 || micro == 0 && left != all || micro == micros-1 && left != 0 {
+			t.Errorf("micro-batch %d: %d bytes after forward, %d after backward", micro, all, left)
+		}
+	}
+	e.Finish(1, 0, nil)
+	e.Publish()
+	e.Begin(context.Background(), 1, false)
+	forward()
+	e.Finish(1, 0, nil)
+	if live() == 0 {
+		t.Error("an evaluation freed the compute parameters")
+	}
+	e.Publish()
+	if live() != 0 {
+		t.Errorf("%d bytes of compute parameters of old masters", live())
 	}
 }
