@@ -262,7 +262,7 @@ func (w *writer) hold(buf []byte) error {
 func (w *writer) holdOne(buf *[]byte) (more bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended || w.back == w.front {
+	if w.ended || w.back <= w.front { // front may be among the copied ones already
 		return false, nil
 	}
 	c := &w.chunks[w.back-1]
