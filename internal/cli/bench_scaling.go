@@ -92,14 +92,8 @@ func (f *benchScalingFlags) check() (e scaling.Experiment, err error) {
 			return e, usage(fmt.Sprintf("--%s is %d: it must be at least %d", n.flag, n.value, n.min), "")
 		}
 	}
-	e.Worlds = slices.Sorted(slices.Values(f.worlds))
-	for i, w := range e.Worlds {
-		switch {
-		case w < 1:
-			return e, usage(fmt.Sprintf("--worlds has %d: a world has at least 1 rank", w), "--worlds 1,2")
-		case i > 0 && w == e.Worlds[i-1]:
-			return e, usage(fmt.Sprintf("--worlds has %d twice", w), "--worlds "+list(slices.Compact(slices.Clone(e.Worlds))))
-		}
+	if e.Worlds, err = distinctWorlds(f.worlds); err != nil {
+		return e, err
 	}
 	if len(e.Worlds) == 0 || e.Worlds[0] != 1 {
 		return e, usage("--worlds has no 1: efficiency is relative to one rank", "--worlds "+list(append([]int{1}, e.Worlds...)))
@@ -124,6 +118,20 @@ func (f *benchScalingFlags) check() (e scaling.Experiment, err error) {
 	}
 	e.DTypes = f.dtypes
 	return e, nil
+}
+
+// distinctWorlds returns the values of --worlds in ascending order.
+func distinctWorlds(worlds []int) ([]int, error) {
+	out := slices.Sorted(slices.Values(worlds))
+	for i, w := range out {
+		switch {
+		case w < 1:
+			return nil, usage(fmt.Sprintf("--worlds has %d: a world has at least 1 rank", w), "--worlds 1,2")
+		case i > 0 && w == out[i-1]:
+			return nil, usage(fmt.Sprintf("--worlds has %d twice", w), "--worlds "+list(slices.Compact(slices.Clone(out))))
+		}
+	}
+	return out, nil
 }
 
 func list(n []int) string {

@@ -1,22 +1,17 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,14 +19,8 @@ import (
 	"trireme/monitor"
 )
 
-// trialVar marks a run that is only measured: it evaluates, saves and exports nothing.
-const trialVar = "TRIREME_TRIAL"
-
-func isTrial() bool { return os.Getenv(trialVar) != "" }
-
 // trials runs trials of a configuration as processes of this program.
 type trials struct {
-	program   string
 	arguments []string // of train, before those of a trial
 	steps     int
 	warmup    int
@@ -42,11 +31,7 @@ type trials struct {
 }
 
 func (f *benchScalingFlags) trials(c *cobra.Command, j *job, largest int) (*trials, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program to start trials: %w", err)
-	}
-	t := &trials{program: exe, steps: f.steps, warmup: f.warmup, stderr: c.ErrOrStderr(), transport: "local"}
+	t := &trials{steps: f.steps, warmup: f.warmup, stderr: c.ErrOrStderr(), transport: "local"}
 	t.arguments = []string{"train", "--json", "--resume=none", "--config=" + f.config}
 	if f.format != "" {
 		t.arguments = append(t.arguments, "--config_format="+f.format)
@@ -62,6 +47,7 @@ func (f *benchScalingFlags) trials(c *cobra.Command, j *job, largest int) (*tria
 			t.threads = max(1, runtime.GOMAXPROCS(0)/largest)
 		}
 	}
+	var err error
 	t.temporary, err = os.MkdirTemp("", "trireme-scaling-")
 	return t, err
 }
@@ -112,17 +98,12 @@ func (t *trials) one(ctx context.Context, trial scaling.Trial, name string) (m s
 	for _, s := range sets {
 		args = append(args, "--set="+s)
 	}
-	c := exec.CommandContext(ctx, t.program, args...)
-	c.Env = append(os.Environ(), trialVar+"=1")
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 20 * time.Second
-	var stdout, stderr bytes.Buffer
-	c.Stdout, c.Stderr = &stdout, &stderr
-	if err := c.Run(); err != nil {
-		return m, trialError(ctx, trial, err, stderr.String())
+	stdout, stderr, err := runTrial(ctx, append(os.Environ(), trialVar+"="+trialMeasured), args)
+	if err != nil {
+		return m, trialError(ctx, trial, err, stderr)
 	}
 	var r trainReport
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(stdout, &r); err != nil {
 		return m, fmt.Errorf("%v: the result of train: %w", trial, err)
 	}
 	records, err := readRecords(r.Metrics)
@@ -136,47 +117,8 @@ func (t *trials) one(ctx context.Context, trial scaling.Trial, name string) (m s
 	for _, rank := range r.Memory {
 		m.Memory, m.Resident = max(m.Memory, rank.Total), max(m.Resident, rank.Resident)
 	}
-	if _, after, ok := strings.Cut(stderr.String(), "started here, over "); ok && trial.World > 1 {
+	if _, after, ok := strings.Cut(stderr, "started here, over "); ok && trial.World > 1 {
 		t.transport, _, _ = strings.Cut(after, "\n")
 	}
 	return m, nil
-}
-
-// trialError is the error of a trial with the last lines that it printed, and its exit code.
-func trialError(ctx context.Context, trial scaling.Trial, err error, stderr string) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	lines := strings.Split(strings.TrimSpace(stderr), "\n")
-	err = fmt.Errorf("%v: %w: %s", trial, err, strings.Join(lines[max(0, len(lines)-4):], "\n"))
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
-		return &Exit{exit.ExitCode(), err}
-	}
-	return err
-}
-
-func readRecords(path string) (out []*monitor.Record, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	in := bufio.NewReader(f)
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		r, _, err := monitor.Parse(bytes.TrimSpace(line))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if r != nil {
-			out = append(out, r)
-		}
-	}
 }

@@ -22,11 +22,13 @@ var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirecti
 	"config_format": among(foreign.Formats()...),
 	"device":        among(device.Name("").Choices()...),
 	"dtype":         among("float32", "bfloat16", "float16", "q8_0"),
+	"kinds":         among(kindNames()...),
 	"mode":          among("ddp", "fsdp", "deepspeed"),
 	"nproc":         among("auto"),
 	"param_dtype":   among("float32", "bfloat16", "float16"),
 	"resume":        among("auto", "none"),
 	"set":           assignments,
+	"strategies":    among(parallel.StrategyNames()...),
 	"strategy":      among(parallel.StrategyNames()...),
 	"trace":         among("steps="),
 	"transport":     among(transports...),
@@ -37,7 +39,7 @@ var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirecti
 
 var (
 	flagDirs  = []string{"model", "output_dir", "tokenizer", "output"}
-	flagFiles = []string{"config", "data", "plugin"}
+	flagFiles = []string{"config", "data", "plugin", "markdown"}
 )
 
 func among(values ...string) func(string) ([]string, cobra.ShellCompDirective) {

@@ -52,6 +52,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newTrace(),
 		newTrain(),
 		newUI(),
+		newVerify(),
 		newVersion(),
 		newWatch(),
 		newGuard(),

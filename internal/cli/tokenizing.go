@@ -32,14 +32,25 @@ const (
 
 // newTokenizing returns a progress display on w. name is the name of data without path.
 func newTokenizing(w io.Writer, name string) *tokenizing {
-	t := &tokenizing{w: w, name: name}
+	t := &tokenizing{name: name}
+	t.w, t.width = openLine(w)
+	return t
+}
+
+// openLine returns the terminal of w with its width, to redraw a line, or w and nil.
+func openLine(w io.Writer) (io.Writer, func() int) {
 	if f, ok := monitor.UnderlyingFile(w); ok {
 		if term, ok := view.OpenTerminal(f, os.LookupEnv); ok {
-			t.w = f
-			t.width = func() int { columns, _ := term.Size(); return columns }
+			return f, func() int { columns, _ := term.Size(); return columns }
 		}
 	}
-	return t
+	return w, nil
+}
+
+// redraw replaces the line by text, cut to the width.
+func redraw(w io.Writer, width int, text string) {
+	line := []rune(text)
+	fmt.Fprintf(w, "\r\x1b[K%s", string(line[:min(len(line), width-1)]))
 }
 
 // report is the progress callback for data.Open.
@@ -52,8 +63,7 @@ func (t *tokenizing) report(p data.Progress) {
 	t.at, t.last = p, now
 	switch {
 	case t.width != nil && now.Sub(t.drawn) >= drawEvery:
-		line := []rune(t.state())
-		fmt.Fprintf(t.w, "\r\x1b[K%s", string(line[:min(len(line), t.width()-1)]))
+		redraw(t.w, t.width(), t.state())
 	case t.width == nil && now.Sub(t.drawn) >= sayEvery:
 		fmt.Fprintln(t.w, t.state())
 	default:
@@ -86,7 +96,7 @@ func (t *tokenizing) close() {
 	t.open = false
 	took := t.last.Sub(t.began)
 	if t.width != nil && t.drawn.After(t.began) {
-		fmt.Fprint(t.w, "\r\x1b[K")
+		redraw(t.w, 1, "")
 	}
 	if took >= moment {
 		fmt.Fprintf(t.w, "tokenized %s in %s (%s)\n", t.called(), shortDuration(took), t.speed())

@@ -107,13 +107,25 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 		w.process.recordTo(j.logs())
 	}
 	env, deps := w.env, j.trainDeps(w)
-	deps.Stop = func() bool { return stopOf(ctx).Requested() != nil }
+	until, err := trialStop()
+	if err != nil {
+		return err
+	}
+	if until > 0 {
+		deps.Hooks = append(deps.Hooks, saveAfter(until))
+	}
+	begun := int64(0) // steps that have begun
+	deps.Stop = func() bool {
+		begun++
+		return begun == until || stopOf(ctx).Requested() != nil
+	}
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize, env.LocalWorldSize).Run(ctx, env.Rank)
 		return p.Memory, err
 	}
 	ended := trackers.End{}
 	deps.Sink = func(resumed int64) (monitor.Sink, error) {
+		begun = resumed
 		sink, err := j.sinks(env, s, resumed, func() trackers.End { return ended })
 		if err == nil && env.Rank == 0 && deps.PeakFLOPS > 0 {
 			err = sink.Note(j.peakLine(deps.PeakFLOPS, env.WorldSize))

@@ -16,7 +16,7 @@ var layers = [][]string{
 	5:  {"nn", "checkpoint", "collective/mpi", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record", "internal/ui"},
 	6:  {"internal/preflight", "internal/reportcard", "internal/torchfile", "parallel", "model", "internal/backend/xla"},
 	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
-	8:  {"internal/convert", "internal/foreign", "internal/gguf", "internal/keys", "planner", "recipes", "internal/bench"},
+	8:  {"internal/convert", "internal/foreign", "internal/gguf", "internal/keys", "planner", "recipes", "internal/bench", "internal/verify"},
 	9:  {"internal/cli"},
 	10: {"cmd/trireme", "bench", "examples"},
 }
