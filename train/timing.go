@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -58,14 +57,6 @@ type waitingGroup struct {
 func (g waitingGroup) AllGatherBytes(ctx context.Context, message []byte) ([][]byte, error) {
 	defer func(began int64) { g.waited.Add(trace.Now() - began) }(trace.Now())
 	return g.ProcessGroup.AllGatherBytes(ctx, message)
-}
-
-// barrier waits for all ranks.
-func (g waitingGroup) barrier(ctx context.Context) error {
-	if _, err := g.AllGatherBytes(ctx, nil); err != nil {
-		return fmt.Errorf("train: %w", err)
-	}
-	return nil
 }
 
 // spans reads a rank's spans step by step.
