@@ -17,19 +17,19 @@ type Saved struct {
 	Step      int
 	Age       time.Duration
 	Bytes     int64
-	Protected bool // the best one; it does not count for Retention.Last
+	Protected bool // the best one; it does not count for Retention.Last, unless it is the newest
 }
 
 // Keep reports for each checkpoint, newest first, whether it is kept. It is a pure function.
 func (r Retention) Keep(all []Saved) []bool {
 	keep := make([]bool, len(all))
-	any := r.Last == 0 && r.Every == 0 && r.Younger == 0
+	unruled := r.Last == 0 && r.Every == 0 && r.Younger == 0
 	newest, size := 0, int64(0)
 	for i, s := range all {
-		if !s.Protected {
+		if !s.Protected || i == 0 {
 			newest++
 		}
-		keep[i] = any || i == 0 || s.Protected || newest <= r.Last || r.Every > 0 && s.Step%r.Every == 0 || r.Younger > 0 && s.Age <= r.Younger
+		keep[i] = unruled || i == 0 || s.Protected || newest <= r.Last || r.Every > 0 && s.Step%r.Every == 0 || r.Younger > 0 && s.Age <= r.Younger
 		if keep[i] {
 			size += s.Bytes
 		}

@@ -41,6 +41,14 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// A newest checkpoint that is also the best one is one of the last n.
+func TestKeepNewestBest(t *testing.T) {
+	all := []Saved{{Step: 3, Protected: true}, {Step: 2}, {Step: 1}}
+	if got := (Retention{Last: 1}).Keep(all); !slices.Equal(got, []bool{true, false, false}) {
+		t.Errorf("the last 1 of three: %v", got)
+	}
+}
+
 // The newest and the protected are kept under any rules, and no rule keeps more than the rules without a limit.
 func TestKeepProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

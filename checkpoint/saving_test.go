@@ -247,3 +247,16 @@ func TestBackgroundFromDevice(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldBehind: the writer may pass the first copied chunk between two copies; then nothing is left to copy.
+func TestHoldBehind(t *testing.T) {
+	w := &writer{chunks: make([]chunk, 4), back: 3}
+	w.moved.L = &w.mu
+	for range w.chunks {
+		w.next()
+	}
+	buf := make([]byte, 16)
+	if more, err := w.holdOne(&buf); more || err != nil {
+		t.Errorf("a chunk that was written is copied: %t, %v", more, err)
+	}
+}

@@ -198,7 +198,7 @@ func dcpStorage(d *pickle.Dict) (map[string]*pickle.Object, error) {
 		if !ok {
 			return nil, errors.New("a MetadataIndex has no fqn")
 		}
-		offsets, _ := ints(index.Field("offset")) // None for values that are not tensors
+		offsets, _ := pickle.Ints(index.Field("offset")) // None for values that are not tensors
 		out[dcpIndex(fqn, offsets)] = info
 	}
 	return out, nil
@@ -217,7 +217,7 @@ func newDCPTensor(key string, o *pickle.Object, sections map[string]*pickle.Obje
 	if !ok {
 		return nil, errors.New("its type is not supported")
 	}
-	if t.shape, ok = ints(o.Field("size")); !ok || !validShape(t.shape) {
+	if t.shape, ok = pickle.Ints(o.Field("size")); !ok || !validShape(t.shape) {
 		return nil, errors.New("it has no valid size")
 	}
 	chunks, ok := o.Field("chunks").(*pickle.List)
@@ -229,8 +229,8 @@ func newDCPTensor(key string, o *pickle.Object, sections map[string]*pickle.Obje
 		if c == nil {
 			return nil, errors.New("a chunk is not an object")
 		}
-		offsets, ok1 := ints(c.Field("offsets"))
-		sizes, ok2 := ints(c.Field("sizes"))
+		offsets, ok1 := pickle.Ints(c.Field("offsets"))
+		sizes, ok2 := pickle.Ints(c.Field("sizes"))
 		box := tensor.Box{Offsets: offsets, Sizes: sizes}
 		if !ok1 || !ok2 || len(offsets) != len(t.shape) || len(sizes) != len(t.shape) || !box.In(t.shape) {
 			return nil, fmt.Errorf("chunk %v + %v is outside %v", offsets, sizes, t.shape)
@@ -285,20 +285,6 @@ func validShape(s tensor.Shape) bool {
 		n *= max(d, 1)
 	}
 	return len(s) <= 64
-}
-
-// ints converts a tuple of ints.
-func ints(v any) ([]int, bool) {
-	t, ok := v.(pickle.Tuple)
-	out := make([]int, len(t))
-	for i, n := range t {
-		v, whole := n.(int64)
-		if !whole {
-			return nil, false
-		}
-		out[i] = int(v)
-	}
-	return out, ok
 }
 
 // read reads elements [first, first+count), of all chunks that have some.

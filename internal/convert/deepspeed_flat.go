@@ -46,7 +46,7 @@ func (z *zero) shapes() ([][]zeroParam, error) {
 func shapesOf(d *pickle.Dict) (ps []zeroParam, err error) {
 	for i, k := range d.Keys {
 		name, ok := k.(string)
-		shape, whole := ints(d.Values[i])
+		shape, whole := pickle.Ints(d.Values[i])
 		if !ok || !whole || !validShape(shape) {
 			return nil, fmt.Errorf("parameter %v has no valid shape", k)
 		}

@@ -29,22 +29,14 @@ func (ss spans) read(first, count, size int, dst []byte) error {
 	if len(dst) != count*size {
 		return fmt.Errorf("convert: %d elements do not fit a buffer of %d bytes", count, len(dst))
 	}
-	for _, s := range ss {
-		if first >= s.count {
-			first -= s.count
-			continue
-		}
-		n := min(count, s.count-first)
-		if n == 0 {
-			break
-		}
-		if err := s.from.ReadRange(s.first+first, n, dst[:n*size]); err != nil {
+	for _, s := range ss.slice(first, count) {
+		if err := s.from.ReadRange(s.first, s.count, dst[:s.count*size]); err != nil {
 			return err
 		}
-		first, count, dst = 0, count-n, dst[n*size:]
+		dst = dst[s.count*size:]
 	}
-	if count > 0 {
-		return fmt.Errorf("convert: %d elements are missing", count)
+	if len(dst) > 0 {
+		return fmt.Errorf("convert: %d elements are missing", len(dst)/size)
 	}
 	return nil
 }

@@ -202,45 +202,43 @@ func (d *parser) value() any {
 	case kindArray:
 		return d.array()
 	default:
-		return d.number(kind)
+		if k, ok := numbers[kind]; ok {
+			return k.one(d)
+		}
+		d.unknown(kind)
+		return nil
 	}
 }
 
-func (d *parser) number(kind uint32) any {
-	switch kind {
-	case kindU8:
-		return one[uint8](d)
-	case kindI8:
-		return one[int8](d)
-	case kindU16:
-		return one[uint16](d)
-	case kindI16:
-		return one[int16](d)
-	case kindU32:
-		return one[uint32](d)
-	case kindI32:
-		return one[int32](d)
-	case kindF32:
-		return one[float32](d)
-	case kindBool:
-		return one[bool](d)
-	case kindU64:
-		return one[uint64](d)
-	case kindI64:
-		return one[int64](d)
-	case kindF64:
-		return one[float64](d)
+// number reads numbers of one kind: one, or a list of n.
+type number struct {
+	one  func(d *parser) any
+	list func(d *parser, n uint64) any
+}
+
+func numberOf[T any]() number {
+	size := int64(binary.Size(*new(T)))
+	return number{
+		one: func(d *parser) any { return one[T](d) },
+		list: func(d *parser, n uint64) any {
+			out := make([]T, d.count(n, size))
+			d.fixed(out)
+			return out
+		},
 	}
-	d.unknown(kind)
-	return nil
+}
+
+var numbers = map[uint32]number{
+	kindU8: numberOf[uint8](), kindI8: numberOf[int8](), kindU16: numberOf[uint16](), kindI16: numberOf[int16](),
+	kindU32: numberOf[uint32](), kindI32: numberOf[int32](), kindU64: numberOf[uint64](), kindI64: numberOf[int64](),
+	kindF32: numberOf[float32](), kindF64: numberOf[float64](), kindBool: numberOf[bool](),
 }
 
 func (d *parser) array() any {
 	kind := d.kind()
 	var n uint64
 	d.fixed(&n)
-	switch kind {
-	case kindString:
+	if kind == kindString {
 		var out []string
 		for range d.count(n, 8) {
 			if out = append(out, d.text()); d.err != nil {
@@ -248,28 +246,9 @@ func (d *parser) array() any {
 			}
 		}
 		return out
-	case kindU8:
-		return list[uint8](d, n, 1)
-	case kindI8:
-		return list[int8](d, n, 1)
-	case kindU16:
-		return list[uint16](d, n, 2)
-	case kindI16:
-		return list[int16](d, n, 2)
-	case kindU32:
-		return list[uint32](d, n, 4)
-	case kindI32:
-		return list[int32](d, n, 4)
-	case kindF32:
-		return list[float32](d, n, 4)
-	case kindBool:
-		return list[bool](d, n, 1)
-	case kindU64:
-		return list[uint64](d, n, 8)
-	case kindI64:
-		return list[int64](d, n, 8)
-	case kindF64:
-		return list[float64](d, n, 8)
+	}
+	if k, ok := numbers[kind]; ok {
+		return k.list(d, n)
 	}
 	d.unknown(kind)
 	return nil
@@ -284,12 +263,6 @@ func (d *parser) unknown(kind uint32) {
 func one[T any](d *parser) (v T) {
 	d.fixed(&v)
 	return v
-}
-
-func list[T any](d *parser, n uint64, size int64) []T {
-	out := make([]T, d.count(n, size))
-	d.fixed(out)
-	return out
 }
 
 func (d *parser) info() Info {

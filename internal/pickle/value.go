@@ -87,3 +87,20 @@ func Simple(f Global, args Tuple) (v any, ok bool) {
 	}
 	return nil, false
 }
+
+// Ints converts a tuple or list of ints; ok reports whether v is one.
+func Ints(v any) (ints []int, ok bool) {
+	t, ok := v.(Tuple)
+	if l, list := v.(*List); list {
+		t, ok = l.Items, true
+	}
+	ints = make([]int, len(t))
+	for i, n := range t {
+		v, whole := n.(int64)
+		if !whole {
+			return nil, false
+		}
+		ints[i] = int(v)
+	}
+	return ints, ok
+}

@@ -180,8 +180,8 @@ func rebuilder(allow func(pickle.Global) bool) func(pickle.Global, pickle.Tuple)
 func rebuild(args pickle.Tuple, as safetensors.Type) (*Tensor, error) {
 	s, ok := args[0].(*storage)
 	first, ok1 := args[1].(int64)
-	shape, ok2 := ints(args[2])
-	stride, ok3 := ints(args[3])
+	shape, ok2 := pickle.Ints(args[2])
+	stride, ok3 := pickle.Ints(args[3])
 	if !ok || !ok1 || !ok2 || !ok3 || len(shape) != len(stride) || len(shape) > 64 {
 		return nil, errors.New("a tensor without storage, shape and strides")
 	}
@@ -212,21 +212,4 @@ func rebuild(args pickle.Tuple, as safetensors.Type) (*Tensor, error) {
 		return nil, fmt.Errorf("a tensor of shape %v and strides %v is outside its storage of %d elements", shape, stride, have)
 	}
 	return t, nil
-}
-
-// ints converts a tuple, list or torch.Size of ints.
-func ints(v any) ([]int, bool) {
-	t, ok := v.(pickle.Tuple)
-	if l, list := v.(*pickle.List); list {
-		t, ok = l.Items, true
-	}
-	out := make([]int, len(t))
-	for i, n := range t {
-		v, whole := n.(int64)
-		if !whole {
-			return nil, false
-		}
-		out[i] = int(v)
-	}
-	return out, ok
 }
