@@ -33,8 +33,11 @@ type scenario struct {
 // saveWith saves as cfg says: in the background, the items are overwritten as soon as they may be, and ranks vote as they do
 // after steps.
 func saveWith(t testing.TB, m ProcessGroup, fs fileSystem, dir string, cfg Config, meta Meta, items []Item) (SaveResult, error) {
-	ctx := context.Background()
-	s := testStore(t, m, fs, dir, cfg)
+	return saveTo(testStore(t, m, fs, dir, cfg), m, meta, items)
+}
+
+func saveTo(s *Store, m ProcessGroup, meta Meta, items []Item) (SaveResult, error) {
+	ctx, cfg := context.Background(), s.cfg
 	if !cfg.Async {
 		return s.Save(ctx, meta, items)
 	}
@@ -118,9 +121,13 @@ func (s scenario) save(t *testing.T, fs *faultFS, step int, seed uint64) []error
 
 // holds loads the newest checkpoint and returns its seed.
 func holds(t *testing.T, fs *faultFS) (seed uint64, err error) {
+	return holdsIn(t, testStore(t, SingleProcess{}, fs, "out", Config{}))
+}
+
+func holdsIn(t *testing.T, s *Store) (seed uint64, err error) {
 	tr := smallTruth(0)
 	items := tr.whole(true)
-	r, err := testStore(t, SingleProcess{}, fs, "out", Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
+	r, err := s.Resume(t.Context(), "auto", items, LoadOptions{})
 	if err != nil {
 		return 0, err
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"trireme/fault"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 )
 
@@ -25,15 +27,47 @@ var errNotExist = fs.ErrNotExist
 
 func stepDir(step int) string { return stepPrefix + strconv.Itoa(step) }
 
+// dirName is the name of a checkpoint directory: step-N, .replaced-step-N-ID, or in an object store step-N-K-ID.
+type dirName struct {
+	name     string
+	step     int
+	attempt  int // K, from 1 on; 0 for the others
+	replaced bool
+}
+
 // parseDir parses the name of a checkpoint directory.
-func parseDir(name string) (step int, replaced, ok bool) {
+func parseDir(name string) (n dirName, ok bool) {
+	n.name = name
 	rest, replaced := strings.CutPrefix(name, replacedPrefix)
+	n.replaced = replaced
 	digits, ok := strings.CutPrefix(rest, stepPrefix)
-	if replaced {
-		digits, _, _ = strings.Cut(digits, "-")
+	digits, rest, more := strings.Cut(digits, "-")
+	if n.step, ok = parseCount(digits, ok); !ok {
+		return n, false
 	}
-	step, err := strconv.Atoi(digits)
-	return step, replaced, ok && err == nil && step >= 0 && strconv.Itoa(step) == digits
+	switch {
+	case replaced:
+		return n, true
+	case more:
+		count, id, _ := strings.Cut(rest, "-")
+		n.attempt, ok = parseCount(count, attemptID.MatchString(id))
+		return n, ok && n.attempt > 0
+	}
+	return n, true
+}
+
+// attemptID matches the random part of a name, as of rand.Text.
+var attemptID = regexp.MustCompile(`^[A-Z2-7]{8}$`)
+
+// parseCount parses digits as strconv.Itoa writes them.
+func parseCount(digits string, ok bool) (int, bool) {
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0 && strconv.Itoa(n) == digits
+}
+
+// newestFirst orders directories by step, and those of a step by age.
+func newestFirst(a, b dirName) int {
+	return cmp.Or(cmp.Compare(b.step, a.step), compareBool(a.replaced, b.replaced), cmp.Compare(b.attempt, a.attempt), cmp.Compare(b.name, a.name))
 }
 
 // Candidate is a directory with a checkpoint's name, valid or not.
@@ -49,9 +83,15 @@ type Candidate struct {
 
 // List verifies every checkpoint in dir, newest step first. It reads commit records, manifests and
 // headers, but no tensors. A missing directory is empty.
-func List(dir string) ([]Candidate, error) { return list(disk{}, dir) }
+func List(dir string) ([]Candidate, error) {
+	fs, err := storageAt(dir)
+	if err != nil {
+		return nil, err
+	}
+	return list(fs, dir)
+}
 
-func list(fs fileSystem, dir string) ([]Candidate, error) {
+func list(fs fileStore, dir string) ([]Candidate, error) {
 	names, err := fs.ReadDir(dir)
 	if errors.Is(err, errNotExist) {
 		return nil, nil
@@ -59,40 +99,50 @@ func list(fs fileSystem, dir string) ([]Candidate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	type candidate struct {
-		Candidate
-		replaced bool
-	}
-	var cs []candidate
+	var ns []dirName
 	for _, name := range names {
-		step, replaced, ok := parseDir(name)
-		if !ok {
-			continue
+		if n, ok := parseDir(name); ok {
+			ns = append(ns, n)
 		}
-		path := filepath.Join(dir, name)
-		m, err := verify(fs, path)
-		if err == nil && m.Step != step {
-			err = fmt.Errorf("its manifest is of step %d", m.Step)
-		}
-		f := Candidate{Path: path, Step: step, Err: err}
-		if m != nil {
-			f.Run, f.Bytes = m.Run, m.bytes()
-			f.Saved, _ = fs.Modified(filepath.Join(path, commitName))
-		}
-		cs = append(cs, candidate{f, replaced})
 	}
-	slices.SortFunc(cs, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.Step, a.Step), compareBool(a.replaced, b.replaced))
-	})
+	slices.SortFunc(ns, newestFirst)
 	var found []Candidate
-	for i, c := range cs {
-		// A checkpoint set aside counts only until its replacement is valid.
-		if c.replaced && (c.Err != nil || i > 0 && cs[i-1].Step == c.Step && cs[i-1].Err == nil) {
+	valid := -1 // the last step with a valid checkpoint
+	for _, n := range ns {
+		// One set aside, or an older one in an object store, counts only until its replacement is valid.
+		if (n.replaced || n.attempt > 0) && valid == n.step {
 			continue
 		}
-		found = append(found, c.Candidate)
+		c, err := examine(fs, dir, n)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Err == nil:
+			valid = n.step
+		case n.replaced, objectstore.IsURL(dir) && n.attempt > 0 && errors.Is(c.Err, errUncommitted) && errors.Is(c.Err, errNotExist): // an attempt
+			continue
+		}
+		found = append(found, c)
 	}
 	return found, nil
+}
+
+// examine verifies a directory. The error is that of a storage that does not answer.
+func examine(fs fileStore, dir string, n dirName) (Candidate, error) {
+	path := join(dir, n.name)
+	m, err := verify(fs, path)
+	if unavailable(err) {
+		return Candidate{}, fmt.Errorf("checkpoint: %w", err)
+	}
+	if err == nil && m.Step != n.step {
+		err = fmt.Errorf("its manifest is of step %d", m.Step)
+	}
+	c := Candidate{Path: path, Step: n.step, Err: err}
+	if m != nil {
+		c.Run, c.Bytes = m.Run, m.bytes()
+		c.Saved, _ = fs.Modified(join(path, commitName))
+	}
+	return c, nil
 }
 
 func compareBool(a, b bool) int {
@@ -107,8 +157,12 @@ func compareBool(a, b bool) int {
 
 // Exists reports whether dir has a directory with a checkpoint's name.
 func Exists(dir string) bool {
-	names, _ := disk{}.ReadDir(dir) // a read error is reported by the caller that uses dir
-	return slices.ContainsFunc(names, func(name string) bool { _, _, ok := parseDir(name); return ok })
+	fs, err := storageAt(dir)
+	if err != nil {
+		return false
+	}
+	names, _ := fs.ReadDir(dir) // a read error is reported by the caller that uses dir
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := parseDir(name); return ok })
 }
 
 // RunIDs lists the IDs of runs with valid checkpoints in dir.
@@ -130,11 +184,15 @@ func owns(run string, f Candidate) bool { return run == "" || f.Run == "" || f.R
 // Latest returns the path of the newest valid checkpoint of a run in dir, or "", and a notice for
 // each newer invalid directory. Run "" is any.
 func Latest(dir, run string) (path string, notices []string, err error) {
-	return latest(disk{}, dir, run, nil)
+	fs, err := storageAt(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return latest(fs, dir, run, nil)
 }
 
 // latest skips checkpoints that failed to load.
-func latest(fs fileSystem, dir, run string, failed []Candidate) (path string, notices []string, err error) {
+func latest(fs fileStore, dir, run string, failed []Candidate) (path string, notices []string, err error) {
 	found, err := list(fs, dir)
 	if err != nil {
 		return "", nil, err
@@ -202,7 +260,7 @@ func (e *noneVerified) Unwrap() error { return ErrCorrupt }
 // resolve returns the checkpoint for the setting resume: none for "none" and ""; for "auto" the
 // newest valid one of the run in dir, if any; else resume is a checkpoint, a directory of
 // checkpoints or an output directory.
-func resolve(fs fileSystem, dir, run, resume string) (path string, notices []string, err error) {
+func resolve(fs storage, dir, run, resume string) (path string, notices []string, err error) {
 	switch resume {
 	case "", "none":
 		found, err := list(fs, dir)
@@ -213,6 +271,9 @@ func resolve(fs fileSystem, dir, run, resume string) (path string, notices []str
 	case "auto":
 		return latest(fs, dir, run, nil)
 	}
+	if fs, err = storageOf(fs, dir, resume); err != nil {
+		return "", nil, err
+	}
 	names, err := fs.ReadDir(resume)
 	if err != nil {
 		return "", nil, fmt.Errorf("checkpoint: resume from %s: %w", resume, err)
@@ -222,11 +283,21 @@ func resolve(fs fileSystem, dir, run, resume string) (path string, notices []str
 	}
 	in := resume
 	if slices.Contains(names, rundir.Checkpoints) {
-		in = filepath.Join(resume, rundir.Checkpoints)
+		in = join(resume, rundir.Checkpoints)
 	}
 	path, notices, err = latest(fs, in, "", nil)
 	if err == nil && path == "" {
 		err = fault.Try(fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and contains none", resume), "%s, or the path of a directory step-N", fault.Set("resume", "auto"))
 	}
 	return path, notices, err
+}
+
+// Remove deletes a checkpoint of dir. No partial checkpoint has a checkpoint's name at any time. The caller holds the
+// lock of the run.
+func Remove(dir, path string) error {
+	fs, err := storageAt(dir)
+	if err != nil {
+		return err
+	}
+	return fs.remove(dir, path)
 }

@@ -14,22 +14,16 @@ import (
 // fileSystem is the file operations of saving and loading. Tests replace it by one that fails,
 // fills up and loses power.
 type fileSystem interface {
+	fileStore
 	MkdirAll(path string) error
-	// Create opens a file for writing, creating it if needed.
-	Create(path string) (file, error)
-	// Open opens a regular file for reading. It returns an error for pipes, devices and
-	// directories, without blocking.
-	Open(path string) (file, error)
-	// ReadDir returns names.
-	ReadDir(path string) ([]string, error)
 	Rename(from, to string) error
 	RemoveAll(path string) error
-	// Modified returns the time of the last change of a file.
-	Modified(path string) (time.Time, error)
 	// SyncDir makes the names in a directory durable.
 	SyncDir(path string) error
 }
 
+// file is written in order, after Truncate to its size, or read. After Sync it is durable. Only ranks that share a file of
+// a file system write parts of it in any order.
 type file interface {
 	io.ReaderAt
 	io.WriterAt

@@ -3,8 +3,6 @@ package checkpoint
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -40,11 +38,11 @@ func (c *Checkpoint) Format() (version int, layout string) { return c.m.Version,
 
 // Saved returns the time of the commit.
 func (c *Checkpoint) Saved() (time.Time, error) {
-	st, err := os.Stat(filepath.Join(c.dir, commitName))
+	at, err := c.fs.Modified(join(c.dir, commitName))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("checkpoint: %w", err)
 	}
-	return st.ModTime(), nil
+	return at, nil
 }
 
 // Damage is a range of a data file that cannot be read, or whose bytes are not the saved ones.

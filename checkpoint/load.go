@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"path/filepath"
 	"sync"
 
 	"trireme/checkpoint/safetensors"
@@ -17,7 +16,7 @@ import (
 // Checkpoint is a committed checkpoint open for reading. Its methods are safe for concurrent use.
 type Checkpoint struct {
 	dir   string
-	fs    fileSystem
+	fs    fileStore
 	m     *manifest
 	index map[string]int // key -> tensor
 
@@ -27,14 +26,20 @@ type Checkpoint struct {
 
 // Open verifies the checkpoint in dir except the tensors' bytes, which Load verifies. The error
 // wraps ErrCorrupt if the directory exists but is not a valid checkpoint.
-func Open(dir string) (*Checkpoint, error) { return open(disk{}, dir) }
+func Open(dir string) (*Checkpoint, error) {
+	fs, err := storageAt(dir)
+	if err != nil {
+		return nil, err
+	}
+	return open(fs, dir)
+}
 
-func open(fs fileSystem, dir string) (*Checkpoint, error) {
+func open(fs fileStore, dir string) (*Checkpoint, error) {
 	if _, err := fs.ReadDir(dir); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	m, err := verify(fs, dir)
-	if errors.Is(err, errNewer) {
+	if errors.Is(err, errNewer) || unavailable(err) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", dir, err)
 	}
 	if err != nil {
@@ -134,7 +139,7 @@ func (c *Checkpoint) file(i int) (file, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.files[i] == nil {
-		f, err := c.fs.Open(filepath.Join(c.dir, c.m.Files[i].Name))
+		f, err := c.fs.Open(join(c.dir, c.m.Files[i].Name))
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
@@ -271,4 +276,4 @@ func (r *reader) read(t manifestTensor, p *piece, k int, buf []byte) ([]byte, er
 	return b, nil
 }
 
-func (r *reader) path(p *piece) string { return filepath.Join(r.c.dir, r.c.m.Files[p.File].Name) }
+func (r *reader) path(p *piece) string { return join(r.c.dir, r.c.m.Files[p.File].Name) }

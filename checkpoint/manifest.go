@@ -246,14 +246,16 @@ func (m *manifest) checkPieces(t manifestTensor) error {
 	return nil
 }
 
+var errUncommitted = errors.New("no commit record")
+
 // verify checks everything but the tensors' bytes: the commit record, the manifest, and every
 // file's size and header. Each error is one clause without a prefix.
-func verify(fs fileSystem, dir string) (*manifest, error) {
-	commit, err := readAll(fs, filepath.Join(dir, commitName), 4096)
+func verify(fs fileStore, dir string) (*manifest, error) {
+	commit, err := readAll(fs, join(dir, commitName), 4096)
 	if err != nil {
-		return nil, fmt.Errorf("no commit record (%w)", err)
+		return nil, fmt.Errorf("%w (%w)", errUncommitted, err)
 	}
-	b, err := readAll(fs, filepath.Join(dir, manifestName), maxManifest)
+	b, err := readAll(fs, join(dir, manifestName), maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("no manifest (%w)", err)
 	}
@@ -277,8 +279,8 @@ func verify(fs fileSystem, dir string) (*manifest, error) {
 	return m, nil
 }
 
-func verifyFile(fs fileSystem, dir string, want manifestFile) error {
-	f, err := fs.Open(filepath.Join(dir, want.Name))
+func verifyFile(fs fileStore, dir string, want manifestFile) error {
+	f, err := fs.Open(join(dir, want.Name))
 	if err != nil {
 		return fmt.Errorf("cannot be opened (%w)", err)
 	}
@@ -302,7 +304,7 @@ func verifyFile(fs fileSystem, dir string, want manifestFile) error {
 	return nil
 }
 
-func readAll(fs fileSystem, path string, limit int64) ([]byte, error) {
+func readAll(fs fileStore, path string, limit int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		return nil, err

@@ -232,7 +232,7 @@ func testStore(t testing.TB, m ProcessGroup, fs fileSystem, dir string, cfg Conf
 		t.Fatal(err)
 	}
 	if fs != nil {
-		s.fs = fs
+		s.fs = renaming{fs}
 	}
 	s.chunk = 64
 	return s

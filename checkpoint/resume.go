@@ -86,7 +86,11 @@ func (s *Store) load(ctx context.Context, path string, items []Item, o LoadOptio
 	for i, it := range items {
 		keys[i] = key(it.Kind, it.Name)
 	}
-	c, err := open(s.fs, path)
+	var c *Checkpoint
+	fs, err := storageOf(s.fs, s.dir, path)
+	if err == nil {
+		c, err = open(fs.within(ctx), path)
+	}
 	if err == nil {
 		defer c.Close()
 	}

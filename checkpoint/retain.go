@@ -40,7 +40,7 @@ func (s *Store) retain(saved, best int) (notices []string) {
 		if kept {
 			continue
 		}
-		if err := s.remove(found[i].Path); err != nil {
+		if err := s.fs.remove(s.dir, found[i].Path); err != nil {
 			notices = append(notices, err.Error())
 		}
 	}

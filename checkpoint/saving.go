@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 )
 
@@ -99,9 +98,8 @@ func (s *Store) Start(ctx context.Context, meta Meta, items []Item, buf []byte) 
 		return nil, s.abandon(tmp, err)
 	}
 	v := &Saving{s: s, meta: meta, protected: s.protected, tmp: all[0].Dir, buf: buf}
-	v.saved.Path = filepath.Join(s.dir, stepDir(meta.Step))
 	v.ctx, v.cancel = context.WithCancelCause(ctx)
-	v.w, err = s.writer(v.tmp, items, all)
+	v.w, err = s.writer(s.fs.within(v.ctx), v.tmp, items, all)
 	switch {
 	case err != nil: // for all ranks, in Next
 		v.w, v.task = nil, start(func() error { return err })
@@ -180,19 +178,26 @@ func (v *Saving) Next(ctx context.Context, wait bool) (saved SaveResult, ended b
 		})
 		return SaveResult{}, false, nil
 	}
-	all, err := agree(ctx, v.s.ranks, v.saved.Bytes, err)
+	all, err := agree(ctx, v.s.ranks, published{v.saved.Path, v.saved.Bytes}, err)
 	if err != nil {
 		return v.fail(err)
 	}
 	v.cancel(nil)
-	v.saved.Bytes = all[0]
+	v.saved.Path, v.saved.Bytes = all[0].Path, all[0].Bytes
 	return v.saved, true, nil
 }
 
-func (v *Saving) commit(parts []written) (err error) {
-	v.saved.Bytes, v.saved.Notices, err = v.s.commit(v.tmp, v.meta, v.w.plan, parts)
+// published is rank 0's result of a save.
+type published struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+func (v *Saving) commit(parts []written) error {
+	done, err := v.s.commit(v.tmp, v.meta, v.w.plan, parts)
 	if err == nil {
-		v.saved.Notices = append(v.saved.Notices, v.s.retain(v.meta.Step, v.protected)...)
+		v.saved.Path, v.saved.Bytes = done.Path, done.Bytes
+		v.saved.Notices = append(done.Notices, v.s.retain(v.meta.Step, v.protected)...)
 	}
 	return err
 }

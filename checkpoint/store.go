@@ -2,22 +2,21 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 	"trireme/tensor"
 )
 
-// Store is the checkpoint directory of one run, as one rank sees it. All ranks call Save and Resume
+// Store is the checkpoint directory of one run, of a file system or an object store, as one rank sees it. All ranks call Save and Resume
 // in the same order, each from one goroutine.
 type Store struct {
 	dir       string
@@ -25,7 +24,7 @@ type Store struct {
 	cfg       Config
 	ranks     ProcessGroup
 	memory    memory
-	fs        fileSystem
+	fs        storage
 	chunk     int
 	protected int // step of the checkpoint that retain keeps; -1 for none
 }
@@ -41,14 +40,42 @@ func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tens
 	if run != "" && !rundir.ValidID(run) {
 		return nil, fmt.Errorf("checkpoint: invalid run ID %q: use up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
-	return &Store{dir: cfg.Directory(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, protected: -1}, nil
+	dir := cfg.Directory(outputDir)
+	if objectstore.IsURL(dir) && cfg.StateDictType == Full && ranks.Size() > 1 {
+		return nil, fault.Try(fault.At("checkpoint.state_dict_type", "is full: ranks cannot share a file in an object store (%s)", dir), "%s, and trireme checkpoint export for one file of weights", fault.Set("checkpoint.state_dict_type", Sharded))
+	}
+	at, err := storageAt(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{dir: dir, run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: at, chunk: chunkBytes, protected: -1}, nil
 }
 
 // Protect excludes the checkpoint of a step from deletion. It replaces an earlier call.
 func (s *Store) Protect(step int) { s.protected = step }
 
-// StepPath returns the path of the checkpoint of a step.
-func (s *Store) StepPath(step int) string { return filepath.Join(s.dir, stepDir(step)) }
+// StepPath returns the path of the checkpoint of a step. In an object store it is the newest valid one.
+func (s *Store) StepPath(step int) (string, error) {
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, errNotExist) {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	}
+	var found []dirName
+	for _, name := range names {
+		if n, ok := parseDir(name); ok && n.step == step && n.attempt > 0 {
+			found = append(found, n)
+		}
+	}
+	slices.SortFunc(found, newestFirst)
+	for _, n := range found {
+		if _, err := verify(s.fs, join(s.dir, n.name)); err == nil {
+			return join(s.dir, n.name), nil
+		} else if unavailable(err) {
+			return "", fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	return join(s.dir, stepDir(step)), nil
+}
 
 // Dir returns the checkpoint directory.
 func (s *Store) Dir() string { return s.dir }
@@ -64,7 +91,7 @@ type SaveResult struct {
 
 // proposal is a rank's input to a save.
 type proposal struct {
-	Dir  string `json:"dir"` // rank 0's temporary directory
+	Dir  string `json:"dir"` // of the attempt, from rank 0
 	Step int    `json:"step"`
 	Type string `json:"type"`
 	Held []held `json:"held"`
@@ -82,7 +109,7 @@ func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (SaveResult, 
 	return v.Wait(ctx)
 }
 
-// begin removes unfinished saves and creates the temporary directory.
+// begin removes unfinished saves and starts an attempt.
 func (s *Store) begin(meta Meta) (string, error) {
 	if meta.Step < 0 {
 		return "", fmt.Errorf("checkpoint: invalid step %d", meta.Step)
@@ -93,36 +120,11 @@ func (s *Store) begin(meta Meta) (string, error) {
 	if s.run == "" {
 		s.run = rundir.NewID()
 	}
-	if err := s.fs.MkdirAll(s.dir); err != nil {
-		return "", fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := s.syncParents(); err != nil {
-		return "", err
-	}
-	if err := s.sweep(); err != nil {
-		return "", err
-	}
-	tmp := filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", tempPrefix, stepDir(meta.Step), rand.Text()[:8]))
-	if err := s.fs.MkdirAll(tmp); err != nil {
-		return "", fmt.Errorf("checkpoint: %w", err)
-	}
-	return tmp, nil
-}
-
-// syncParents makes the names of the directory and its parent durable, since both may be new. The
-// parent's parent may be unreadable for this user.
-func (s *Store) syncParents() error {
-	up := filepath.Dir(s.dir)
-	for i, dir := range []string{up, filepath.Dir(up)} {
-		if err := s.fs.SyncDir(dir); err != nil && !(i > 0 && errors.Is(err, fs.ErrPermission)) {
-			return fmt.Errorf("checkpoint: sync %s: %w", dir, err)
-		}
-	}
-	return nil
+	return s.fs.begin(s.dir, meta.Step)
 }
 
 // writer returns the writer of this rank's parts.
-func (s *Store) writer(tmp string, items []Item, all []proposal) (*writer, error) {
+func (s *Store) writer(fs fileStore, tmp string, items []Item, all []proposal) (*writer, error) {
 	world := make([][]held, len(all))
 	for rank, p := range all {
 		if p.Step != all[0].Step || p.Type != all[0].Type {
@@ -134,76 +136,31 @@ func (s *Store) writer(tmp string, items []Item, all []proposal) (*writer, error
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{fs: s.fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan}
+	w := &writer{fs: fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan}
 	return w, w.lay(s.cfg.StateDictType)
 }
 
 // commit commits the data that all ranks have synced.
-func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (bytes int64, notices []string, err error) {
+func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (saved SaveResult, err error) {
 	m := s.manifest(meta, plan, parts)
 	if err := m.check(); err != nil {
-		return 0, nil, fmt.Errorf("checkpoint: the ranks' files are inconsistent: %w", err)
+		return SaveResult{}, fmt.Errorf("checkpoint: the ranks' files are inconsistent: %w", err)
 	}
 	b, err := m.encode()
 	if err != nil {
-		return 0, nil, err
+		return SaveResult{}, err
 	}
 	for _, f := range m.Files {
 		if err := verifyFile(s.fs, tmp, f); err != nil {
-			return 0, nil, fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", filepath.Join(tmp, f.Name), err, sameDirectory)
+			return SaveResult{}, fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", join(tmp, f.Name), err, sameDirectory)
 		}
 	}
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{manifestName, b}, {commitName, commitRecord(m, b)}} {
-		err := writeFile(s.fs, filepath.Join(tmp, f.name), int64(len(f.content)), func(w file) error {
-			return writeAt(w, f.content, 0, f.name)
-		})
-		if err != nil {
-			return 0, nil, err
-		}
+	if err := writeSmall(s.fs, join(tmp, manifestName), b); err != nil {
+		return SaveResult{}, err
 	}
-	if err := s.fs.SyncDir(tmp); err != nil {
-		return 0, nil, fmt.Errorf("checkpoint: sync %s: %w", tmp, err)
-	}
-	notices, err = s.publish(tmp, meta.Step)
-	return m.bytes(), notices, err
-}
-
-// publish renames a committed directory to its final name. An existing one of that name is set
-// aside first; List still finds it until the new one is durable.
-func (s *Store) publish(tmp string, step int) (notices []string, err error) {
-	final := filepath.Join(s.dir, stepDir(step))
-	names, err := s.fs.ReadDir(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
-	replaced := ""
-	if slices.Contains(names, stepDir(step)) {
-		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Candidate{Run: m.Run}) {
-			return nil, fault.Try(fmt.Errorf("checkpoint: %s belongs to another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
-		}
-		replaced = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", replacedPrefix, stepDir(step), rand.Text()[:8]))
-		if err := s.fs.Rename(final, replaced); err != nil {
-			return nil, fmt.Errorf("checkpoint: %w", err)
-		}
-	}
-	if err := s.fs.Rename(tmp, final); err != nil {
-		if replaced != "" {
-			err = errors.Join(err, s.fs.Rename(replaced, final))
-		}
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
-		return nil, fmt.Errorf("checkpoint: sync %s: %w", s.dir, err)
-	}
-	if replaced != "" {
-		if err := s.remove(replaced); err != nil {
-			notices = append(notices, err.Error())
-		}
-	}
-	return notices, nil
+	saved.Bytes = m.bytes()
+	saved.Path, saved.Notices, err = s.fs.publish(s.dir, tmp, meta.Step, s.run, commitRecord(m, b))
+	return saved, err
 }
 
 // manifest merges what the ranks wrote.
@@ -247,8 +204,10 @@ func (s *Store) abandon(tmp string, failure error) error {
 	if s.ranks.Rank() != 0 || tmp == "" {
 		return failure
 	}
-	if err := s.fs.RemoveAll(tmp); err != nil {
-		return errors.Join(failure, fmt.Errorf("checkpoint: remove %s: %w", tmp, err))
-	}
-	return failure
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
+	defer cancel()
+	return errors.Join(failure, s.fs.within(ctx).abandon(tmp))
 }
+
+// cleanUp limits the time in which a failed save is removed from an object store. The next save removes the rest.
+const cleanUp = 30 * time.Second

@@ -1,12 +1,14 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"iter"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"trireme/checkpoint/safetensors"
@@ -28,7 +30,7 @@ type writtenPiece struct {
 // goroutine. Beside it, hold copies chunks from the end on, so that the items may change before all are
 // written.
 type writer struct {
-	fs     fileSystem
+	fs     fileStore
 	dir    string
 	rank   int
 	memory memory
@@ -119,6 +121,7 @@ func (w *writer) full() error {
 			w.add(i, r.part, -1, l.Offset(i)+int64(r.to)*int64(w.plan[i].DType.Size()))
 		}
 	}
+	slices.SortFunc(w.chunks, func(a, b chunk) int { return cmp.Compare(a.at, b.at) })
 	return nil
 }
 
@@ -161,7 +164,7 @@ func writeAt(f file, b []byte, at int64, what string) error {
 
 const sameDirectory = "all ranks must write to the same directory"
 
-func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (err error) {
+func writeFile(fs fileStore, path string, size int64, fill func(file) error) (err error) {
 	f, err := fs.Create(path)
 	if errors.Is(err, errNotExist) {
 		return fmt.Errorf("checkpoint: %w: the directory created by rank 0 is missing; %s", err, sameDirectory)
@@ -187,13 +190,18 @@ func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (e
 	return nil
 }
 
+// writeSmall writes a file at once.
+func writeSmall(fs fileStore, path string, b []byte) error {
+	return writeFile(fs, path, int64(len(b)), func(f file) error { return writeAt(f, b, 0, filepath.Base(path)) })
+}
+
 // run writes this rank's file. Each chunk is summed just before it is written, while it is in cache.
 func (w *writer) run(ctx context.Context) error {
 	defer w.end()
 	if w.name == "" {
 		return nil
 	}
-	return writeFile(w.fs, filepath.Join(w.dir, w.name), w.size, func(f file) error {
+	return writeFile(w.fs, join(w.dir, w.name), w.size, func(f file) error {
 		if w.header != nil {
 			if err := writeAt(f, w.header, 0, "a header"); err != nil {
 				return err

@@ -108,7 +108,10 @@ func (r *Run) loadBest(ctx context.Context) error {
 		return nil
 	}
 	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.LoadingWeights, fmt.Sprintf("step-%d", b.Step)))
-	path := r.store.StepPath(int(b.Step))
+	path, err := r.store.StepPath(int(b.Step))
+	if err != nil {
+		return fmt.Errorf("train: load_best_model_at_end: %w", err)
+	}
 	if err := r.store.Load(ctx, path, r.engine.State()); err != nil {
 		return fmt.Errorf("train: load_best_model_at_end: %w", err)
 	}

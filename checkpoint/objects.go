@@ -1,0 +1,233 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"trireme/internal/objectstore"
+)
+
+// objects keeps checkpoints in an object store, which renames nothing: an attempt is written where it stays, and is
+// a checkpoint once it has its commit record, which is written last, in one request, and only if there is none.
+//
+// Names are step-N-K-ID: K counts the attempts of step N, so that of two checkpoints of a step the one with the larger
+// K is the newer, whatever the clocks. All paths are s3://BUCKET/KEY.
+type objects struct {
+	ctx context.Context // of all requests
+	c   *objectstore.Client
+}
+
+var _ storage = objects{}
+
+func (o objects) within(ctx context.Context) storage { return objects{ctx, o.c} }
+
+func (o objects) Create(path string) (file, error) {
+	at, err := objectstore.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	return &objectFile{fs: o, path: at}, nil
+}
+
+func (o objects) Open(path string) (file, error) {
+	at, err := objectstore.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.c.Open(o.ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return &objectFile{fs: o, path: at, r: r}, nil
+}
+
+func (o objects) ReadDir(path string) ([]string, error) {
+	at, err := objectstore.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	return o.c.ReadDir(o.ctx, at)
+}
+
+func (o objects) Modified(path string) (time.Time, error) {
+	at, err := objectstore.Parse(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	info, err := o.c.Head(o.ctx, at)
+	return info.Modified, err
+}
+
+// attempts lists the directories of a step, or of all steps if it is negative, the newest of a step first.
+func (o objects) attempts(dir string, step int) ([]dirName, error) {
+	names, err := o.ReadDir(dir)
+	if err != nil && !errors.Is(err, errNotExist) {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var found []dirName
+	for _, name := range names {
+		if n, ok := parseDir(name); ok && n.attempt > 0 && (step < 0 || n.step == step) {
+			found = append(found, n)
+		}
+	}
+	slices.SortFunc(found, newestFirst)
+	return found, nil
+}
+
+func (o objects) begin(dir string, step int) (string, error) {
+	found, err := o.attempts(dir, -1)
+	if err != nil {
+		return "", err
+	}
+	last := 0
+	var kept dirName // a valid checkpoint of a step with others
+	for i, n := range found {
+		if n.step == step {
+			last = max(last, n.attempt)
+		}
+		at := join(dir, n.name)
+		committed, err := o.committed(at)
+		if err != nil {
+			return "", err
+		}
+		if !committed || kept.name != "" && kept.step == n.step { // interrupted, or replaced
+			if err := o.abandon(at); err != nil {
+				return "", err
+			}
+		} else if i+1 < len(found) && found[i+1].step == n.step {
+			if _, err := verify(o, at); err == nil {
+				kept = n
+			} else if unavailable(err) {
+				return "", fmt.Errorf("checkpoint: %w", err)
+			}
+		}
+	}
+	// An attempt without objects has perhaps begun an upload.
+	if at, err := objectstore.Parse(dir); err != nil {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	} else if err := o.c.RemoveUploads(o.ctx, at); err != nil {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	}
+	return join(dir, fmt.Sprintf("%s-%d-%s", stepDir(step), last+1, rand.Text()[:8])), nil
+}
+
+// committed reports whether a directory has a commit record.
+func (o objects) committed(dir string) (bool, error) {
+	_, err := o.Modified(join(dir, commitName))
+	if errors.Is(err, errNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("checkpoint: %w", err)
+	}
+	return true, nil
+}
+
+func (o objects) publish(dir, attempt string, step int, run string, commit []byte) (string, []string, error) {
+	found, err := o.attempts(dir, step)
+	if err != nil {
+		return "", nil, err
+	}
+	found = slices.DeleteFunc(found, func(n dirName) bool { return n.name == path.Base(attempt) })
+	for _, n := range found {
+		if err := checkReplaced(o, join(dir, n.name), run); err != nil {
+			return "", nil, err
+		}
+	}
+	at, err := objectstore.Parse(join(attempt, commitName))
+	if err != nil {
+		return "", nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := o.c.PutNew(o.ctx, at, commit); err != nil {
+		return "", nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var notices []string
+	for _, n := range found {
+		if err := o.abandon(join(dir, n.name)); err != nil {
+			notices = append(notices, err.Error())
+		}
+	}
+	return attempt, notices, nil
+}
+
+// abandon removes the commit record first, so that no partial checkpoint is listed.
+func (o objects) abandon(attempt string) error {
+	at, err := objectstore.Parse(attempt)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := o.c.Remove(o.ctx, at.Join(commitName)); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := o.c.RemoveAll(o.ctx, at); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (o objects) remove(_, path string) error { return o.abandon(path) }
+
+// objectFile is an object as a file: written once, from its first byte to its last, or read.
+type objectFile struct {
+	fs   objects
+	path objectstore.Path
+	w    *objectstore.Writer
+	at   int64 // the next byte to write
+	r    *objectstore.Object
+}
+
+var errOrder = errors.New("objects are written once and in order")
+
+func (f *objectFile) Truncate(size int64) error {
+	if f.w != nil || f.r != nil {
+		return errOrder
+	}
+	f.w = f.fs.c.Create(f.fs.ctx, f.path, size)
+	return nil
+}
+
+func (f *objectFile) WriteAt(b []byte, off int64) (int, error) {
+	if f.w == nil || off != f.at {
+		return 0, fmt.Errorf("%s at byte %d: %w", f.path, off, errOrder)
+	}
+	n, err := f.w.Write(b)
+	f.at += int64(n)
+	return n, err
+}
+
+// Sync ends the object. It exists from then on.
+func (f *objectFile) Sync() error {
+	if f.w == nil {
+		return errOrder
+	}
+	return f.w.Commit()
+}
+
+func (f *objectFile) ReadAt(b []byte, off int64) (int, error) {
+	if f.r == nil {
+		return 0, errOrder
+	}
+	return f.r.ReadAt(b, off)
+}
+
+func (f *objectFile) Size() (int64, error) {
+	if f.r == nil {
+		return 0, errOrder
+	}
+	return f.r.Info.Size, nil
+}
+
+func (f *objectFile) Close() error {
+	if f.w != nil {
+		return f.w.Close()
+	}
+	if f.r != nil {
+		return f.r.Close()
+	}
+	return nil
+}

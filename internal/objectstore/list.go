@@ -1,0 +1,132 @@
+package objectstore
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// maxListed bounds the objects of a directory.
+const maxListed = 1 << 20
+
+// ReadDir returns the names in a directory, sorted: of objects, and of the directories that their keys imply. One
+// without any does not exist.
+func (c *Client) ReadDir(ctx context.Context, dir Path) ([]string, error) {
+	var names []string
+	err := c.list(ctx, dir, "/", func(out *s3.ListObjectsV2Output) {
+		for _, p := range out.CommonPrefixes {
+			names = append(names, strings.TrimSuffix(aws.ToString(p.Prefix), "/"))
+		}
+		for _, o := range out.Contents {
+			names = append(names, aws.ToString(o.Key))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	valid := names[:0]
+	for _, name := range names {
+		if name, ok := strings.CutPrefix(name, dir.prefix()); ok && validKey(name) && !strings.Contains(name, "/") {
+			valid = append(valid, name)
+		}
+	}
+	if len(valid) == 0 {
+		return nil, fmt.Errorf("list %s: %w", dir, fs.ErrNotExist)
+	}
+	slices.Sort(valid)
+	return slices.Compact(valid), nil
+}
+
+// List describes all objects in a directory and those below it, sorted by key. Objects whose keys are no valid paths
+// are left out.
+func (c *Client) List(ctx context.Context, dir Path) ([]Info, error) {
+	var all []Info
+	err := c.list(ctx, dir, "", func(out *s3.ListObjectsV2Output) {
+		for _, o := range out.Contents {
+			key := aws.ToString(o.Key)
+			if rest, ok := strings.CutPrefix(key, dir.prefix()); ok && validKey(rest) && len(key) <= maxKey {
+				all = append(all, Info{Path{dir.Bucket, key}, aws.ToInt64(o.Size), aws.ToTime(o.LastModified), aws.ToString(o.ETag)})
+			}
+		}
+	})
+	slices.SortFunc(all, func(a, b Info) int { return strings.Compare(a.Path.Key, b.Path.Key) })
+	return all, err
+}
+
+// list calls page with each page of objects.
+func (c *Client) list(ctx context.Context, dir Path, delimiter string, page func(*s3.ListObjectsV2Output)) error {
+	in := &s3.ListObjectsV2Input{Bucket: &dir.Bucket, Prefix: aws.String(dir.prefix())}
+	if delimiter != "" {
+		in.Delimiter = &delimiter
+	}
+	for n := 0; ; {
+		var out *s3.ListObjectsV2Output
+		err := c.do(ctx, "list", dir, 0, func(ctx context.Context) (err error) {
+			out, err = c.api.ListObjectsV2(ctx, in)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		page(out)
+		n += len(out.Contents) + len(out.CommonPrefixes)
+		last := in.ContinuationToken
+		if in.ContinuationToken = out.NextContinuationToken; !aws.ToBool(out.IsTruncated) {
+			return nil
+		}
+		if in.ContinuationToken == nil || aws.ToString(last) == *in.ContinuationToken || n > maxListed {
+			return fmt.Errorf("list %s: %w: its list of objects does not end", dir, ErrUnavailable)
+		}
+	}
+}
+
+// upload is an unfinished multipart upload.
+type upload struct {
+	at Path
+	id string
+}
+
+// uploads lists the unfinished uploads in a directory. A store that does not say has none: a rule of the bucket deletes
+// them with time.
+func (c *Client) uploads(ctx context.Context, dir Path) (all []upload, err error) {
+	in := &s3.ListMultipartUploadsInput{Bucket: &dir.Bucket, Prefix: aws.String(dir.prefix())}
+	for len(all) < maxListed {
+		var out *s3.ListMultipartUploadsOutput
+		err := c.do(ctx, "list the uploads in", dir, 0, func(ctx context.Context) (err error) {
+			out, err = c.api.ListMultipartUploads(ctx, in)
+			if status, _ := answer(err); status == http.StatusForbidden || status == http.StatusNotFound || status == http.StatusNotImplemented {
+				out, err = &s3.ListMultipartUploadsOutput{}, nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range out.Uploads {
+			if key := aws.ToString(u.Key); strings.HasPrefix(key, dir.prefix()) {
+				all = append(all, upload{Path{dir.Bucket, key}, aws.ToString(u.UploadId)})
+			}
+		}
+		if !aws.ToBool(out.IsTruncated) || len(out.Uploads) == 0 {
+			break
+		}
+		in.KeyMarker, in.UploadIdMarker = out.NextKeyMarker, out.NextUploadIdMarker
+	}
+	return all, nil
+}
+
+func (c *Client) abort(ctx context.Context, at Path, id string) error {
+	return c.do(ctx, "stop the upload of", at, 0, func(ctx context.Context) error {
+		_, err := c.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &at.Bucket, Key: &at.Key, UploadId: &id})
+		if status, _ := answer(err); status == http.StatusNotFound {
+			return nil
+		}
+		return err
+	})
+}
