@@ -198,14 +198,14 @@ func (a *Attention) addTiles(ops attnOps, f *tiledForward, b *attnBlock, c int) 
 		return
 	}
 	at, steps := (j-c)/tileDepth, n/tileDepth
-	tiles(tilesOf{steps, 2, f.e, f.e * tileElems, f.e * tileElems, oneRun}, f.k[at*f.e*tileElems:], halves(b.q), f.s, attnQueries, true)
+	tiles(tilesOf{steps, 2, f.e, f.e * tileElems, f.e * tileElems, 0}, f.k[at*f.e*tileElems:], halves(b.q), f.s, attnQueries, true)
 	seen, kept := f.masks.set(ops, a, b.g, b.i, b.rows, j, n)
 	var corr [attnQueries]float32
 	ops.tileSoftmax(f.p, f.chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &b.top, &b.sum, &corr)
 	if b.begun {
 		ops.scaleColumns(b.o, f.e*tileDepth, &corr)
 	}
-	tiles(tilesOf{f.e, 2, steps, f.chunk * tileElems, f.chunk * tileElems, oneRun}, f.v[at*tileElems:], f.p, b.o, attnQueries, !b.begun)
+	tiles(tilesOf{f.e, 2, steps, f.chunk * tileElems, f.chunk * tileElems, 0}, f.v[at*tileElems:], f.p, b.o, attnQueries, !b.begun)
 	b.begun = true
 }
 

@@ -144,7 +144,7 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, 
 			begin = step
 		}
 		end = step + 2
-		by := tilesOf{2, 2, e, e * tileElems, e * tileElems, oneRun}
+		by := tilesOf{2, 2, e, e * tileElems, e * tileElems, 0}
 		tiles(by, b.k, b.q.columns[step*e*tileElems:], b.s, attnQueries, true)
 		tiles(by, b.v, b.do.columns[step*e*tileElems:], b.dp, attnQueries, true)
 		seen, kept := b.masks.set(ops, a, g, c+i, rows, j, tiledBlock)
@@ -154,10 +154,10 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, 
 		return
 	}
 	steps := end - begin
-	over := tilesOf{2, e, steps, b.queries * tileElems, b.queries * tileElems, oneRun}
+	over := tilesOf{2, e, steps, b.queries * tileElems, b.queries * tileElems, 0}
 	tiles(over, b.p[begin*tileElems:], b.do.pairs[begin*tileElems:], b.dv[j*e*tileDepth:], e*tileDepth, false)
 	tiles(over, b.ds[begin*tileElems:], b.q.pairs[begin*tileElems:], b.dk[j*e*tileDepth:], e*tileDepth, false)
-	tiles(tilesOf{e, steps, 2, 2 * tileElems, 2 * tileElems, oneRun}, b.kt, b.pairs[2*begin*tileElems:], b.dq[begin*tileRows:], a.queryStride(b.queries), false)
+	tiles(tilesOf{e, steps, 2, 2 * tileElems, 2 * tileElems, 0}, b.kt, b.pairs[2*begin*tileElems:], b.dq[begin*tileRows:], a.queryStride(b.queries), false)
 }
 
 // clearStep zeroes one block of queries.

@@ -6,18 +6,52 @@ package kernel
 //
 //	for q in [0, strips), p in [0, panels), r, c in [0, 32):
 //		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
-//		for s in [0, steps), (x, y) in runs:
+//		for s in [0, steps), (x, y) in [[0 0]]:
 //			even, odd := 0, 0
 //			for k in [0, 16):
-//				even = fma(a[x+q*sa+1024*s+32*r+2*k], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%16)], even)
-//				odd = fma(a[x+q*sa+1024*s+32*r+2*k+1], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%16)+1], odd)
+//				even = fma(a[q*sa+1024*(s*1+x)+32*r+2*k], b[p*sb+1024*(s*1+y)+512*(c/16)+32*k+2*(c%16)], even)
+//				odd = fma(a[q*sa+1024*(s*1+x)+32*r+2*k+1], b[p*sb+1024*(s*1+y)+512*(c/16)+32*k+2*(c%16)+1], odd)
 //			sum += even + odd
 //		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// strips, panels, steps and count, the number of runs, are not 0. Subnormal numbers are 0.
+// strips, panels and steps are not 0. Subnormal numbers are 0.
 //
 //go:noescape
-func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)
+func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
+
+// tilesAMXx2 computes strips of 32 rows and panels of 32 columns of a bfloat16 product:
+//
+//	for q in [0, strips), p in [0, panels), r, c in [0, 32):
+//		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
+//		for s in [0, steps), (x, y) in [[1 0] [0 0] [0 1]]:
+//			even, odd := 0, 0
+//			for k in [0, 16):
+//				even = fma(a[q*sa+1024*(s*2+x)+32*r+2*k], b[p*sb+1024*(s*2+y)+512*(c/16)+32*k+2*(c%16)], even)
+//				odd = fma(a[q*sa+1024*(s*2+x)+32*r+2*k+1], b[p*sb+1024*(s*2+y)+512*(c/16)+32*k+2*(c%16)+1], odd)
+//			sum += even + odd
+//		out[(32*q+r)*ldout+32*p+c] = sum
+//
+// strips, panels and steps are not 0. Subnormal numbers are 0.
+//
+//go:noescape
+func tilesAMXx2(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
+
+// tilesAMXx3 computes strips of 32 rows and panels of 32 columns of a bfloat16 product:
+//
+//	for q in [0, strips), p in [0, panels), r, c in [0, 32):
+//		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
+//		for s in [0, steps), (x, y) in [[2 0] [1 0] [1 1] [0 1] [0 2] [0 0]]:
+//			even, odd := 0, 0
+//			for k in [0, 16):
+//				even = fma(a[q*sa+1024*(s*3+x)+32*r+2*k], b[p*sb+1024*(s*3+y)+512*(c/16)+32*k+2*(c%16)], even)
+//				odd = fma(a[q*sa+1024*(s*3+x)+32*r+2*k+1], b[p*sb+1024*(s*3+y)+512*(c/16)+32*k+2*(c%16)+1], odd)
+//			sum += even + odd
+//		out[(32*q+r)*ldout+32*p+c] = sum
+//
+// strips, panels and steps are not 0. Subnormal numbers are 0.
+//
+//go:noescape
+func tilesAMXx3(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
 
 // peakAMX does n*4 independent products of tiles, 16 x 16 by 32 each.
 func peakAMX(n int)

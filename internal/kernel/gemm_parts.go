@@ -10,13 +10,16 @@ import (
 // float32 numbers, 2 has 16 bits of their 24, 3 has all.
 type Parts int
 
-// partProducts lists by Parts the products of a part of a and a part of b that are summed, small ones first.
-// Those left out are about 2^-16 of the whole with 2 parts, 2^-24 with 3.
+// partProducts lists by Parts the products of a part of a and a part of b that are summed. Those left out are about
+// 2^-16 of the whole with 2 parts, 2^-24 with 3. Each has a factor of the one before, whose tiles stay.
 var partProducts = [4][][2]int{
 	0: {{0, 0}},
-	2: {{1, 0}, {0, 1}, {0, 0}},
-	3: {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}},
+	2: {{1, 0}, {0, 0}, {0, 1}},
+	3: {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}},
 }
+
+// count returns the tiles of an operand, for one of its own.
+func (p Parts) count() int { return max(1, int(p)) }
 
 // limits returns the largest packed block of b, in steps of tileDepth and in columns. It stays in L2.
 func (p Parts) limits() (steps, cols int) {
@@ -30,7 +33,8 @@ func (p Parts) limits() (steps, cols int) {
 }
 
 // GemmParts is Gemm, with float32 operands as sums of bfloat16 numbers where the processor has tiles:
-// each 32 of k add every product of partProducts, one after the other, as gemmTiles adds one. Henry,
+// each 32 of k add every product of partProducts, one after the other, as gemmTiles adds one, but with k and k+16 as
+// a pair, which packing has beside each other. Henry,
 // Tang and Heinecke (2019) give the errors; those of 3 parts are of the size of float32's own rounding. A number that
 // rounds to an infinite bfloat16, above 3.39e38, is infinite. scratch is GemmPartsScratch's.
 func GemmParts(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
@@ -53,60 +57,92 @@ func GemmPartsScratch(parts Parts, m, n, k int) int {
 	return total
 }
 
-// split writes the parts of src, as stored, and returns a matrix of each.
-func (g *tiled) split(src Matrix, rows, cols int) (parts [3]Matrix) {
-	if src.Trans {
-		rows, cols = cols, rows
-	}
-	ld := roundUp(cols, 16)
-	plane := ld * rows
-	splitRows(g.planes, ld, plane, src.F, src.LD, rows, cols)
-	for i := range parts {
-		parts[i] = Matrix{H: g.planes[i*plane:][:plane], LD: ld, Trans: src.Trans}
-	}
-	return parts
-}
-
-// packA packs a strip of rows of a: each part after the other.
-func (g *tiled) packA(a Matrix, rows, kb, steps int) {
+// packA packs a strip of rows of a.
+func (g *tiled) packA(a Matrix, rows, kb int) {
 	if g.parts == 0 {
 		packTilesA(g.ap, a, rows, kb, g.tmp)
 		return
 	}
-	for i, part := range g.split(a, rows, kb) {
-		if i < int(g.parts) {
-			packTilesA(g.ap[i*steps*tileElems:], part, rows, kb, g.tmp)
-		}
-	}
+	splitTiles(g.parts, g.ap, a, rows, kb, a.Trans)
 }
 
 // packB packs a panel of columns of b likewise.
-func (g *tiled) packB(dst []uint16, b Matrix, kb, cols, steps int) {
+func (g *tiled) packB(dst []uint16, b Matrix, kb, cols int) {
 	if g.parts == 0 {
 		packTilesB(dst, b, kb, cols)
 		return
 	}
-	for i, part := range g.split(b, kb, cols) {
-		if i < int(g.parts) {
-			packTilesB(dst[i*steps*tileElems:], part, kb, cols)
+	b.Trans = !b.Trans
+	splitTiles(g.parts, dst, b, cols, kb, !b.Trans)
+}
+
+// splitTiles packs up to 32 lines of m, kb elements each, as the parts of a step's tiles, each of two tiles of 16
+// lines. The elements of a line become a row of a tile, as in a, or with transposed a column of pairs, as in b, if m is not transposed; with a transposed m it
+// is the other way round. Elements beyond kb are 0; lines beyond lines are undefined.
+func splitTiles(parts Parts, dst []uint16, m Matrix, lines, kb int, transposed bool) {
+	for i := 0; i < lines; i += 16 {
+		to, from, n := dst[i/16*tileElems/2:], m.From(i, 0), min(16, lines-i)
+		step, whole := parts.count()*tileElems, 0
+		if n == 16 {
+			whole = kb / tileDepth
+			t := tileSource{from.F, m.LD, 16, tileDepth}
+			if m.Trans {
+				t = tileSource{from.F, m.LD, 16 * m.LD, tileDepth * m.LD}
+			}
+			splitSteps(parts, to, t, whole, transposed)
+		}
+		var edge [16 * tileDepth]float32
+		for s := whole; s*tileDepth < kb; s++ {
+			clear(edge[:])
+			for r := range n {
+				for k := range min(tileDepth, kb-s*tileDepth) {
+					edge[r*tileDepth+k] = from.From(r, s*tileDepth+k).F[0]
+				}
+			}
+			splitSteps(parts, to[s*step:], tileSource{edge[:], tileDepth, 16, tileDepth}, 1, transposed != m.Trans)
 		}
 	}
 }
 
-// splitGeneric sets dst[r*ldd+c], dst[plane+r*ldd+c] and dst[2*plane+r*ldd+c] to the bfloat16 parts of src[r*lds+c],
-// whose sum it is: each is the rest that the parts before leave, rounded. The parts after one that is not finite are 0.
-func splitGeneric(dst []uint16, ldd, plane int, src []float32, lds, rows, cols int) {
-	for r := range rows {
-		for c, x := range src[r*lds:][:cols] {
-			for p := range 3 {
-				at := dst[p*plane+r*ldd+c:][:1]
-				f32ToBF16Generic(at, []float32{x})
-				if at[0]&0x7f80 == 0x7f80 {
-					x = 0
-				} else {
-					x -= math.Float32frombits(uint32(at[0]) << 16)
-				}
+// tileSource is a matrix that is packed as halves of tiles: element i of half h of row r of a step is at
+// s*step+r*ld+h*apart+i, r and i in [0, 16).
+type tileSource struct {
+	f               []float32
+	ld, apart, step int
+}
+
+// splitStepsGeneric writes the parts of steps tiles: elements of a row of src become words of a row of a tile, or with transposed of a column,
+// those of both halves beside each other.
+func splitStepsGeneric(parts Parts, dst []uint16, src tileSource, steps int, transposed bool) {
+	for s := range steps {
+		for at := range 16 * tileDepth {
+			r, i, h := at/tileDepth, at%tileDepth/2, at%2
+			to := at
+			if transposed {
+				to = i*tileDepth + 2*r + h
+			}
+			of := splitFloat(src.f[s*src.step+r*src.ld+h*src.apart+i])
+			for p, x := range of[:parts] {
+				dst[(s*int(parts)+p)*tileElems+to] = x
 			}
 		}
 	}
+}
+
+// splitFloat returns the bfloat16 parts of x: each is the rest that the parts before leave, which is exact, rounded to
+// nearest, ties away from zero. The parts after one that is not finite are 0.
+func splitFloat(x float32) (parts [3]uint16) {
+	for p := range parts {
+		u := math.Float32bits(x)
+		if x != x {
+			parts[p] = uint16((u | 0x400000) >> 16)
+			break
+		}
+		parts[p] = uint16((u + 0x8000) >> 16)
+		if parts[p]&0x7f80 == 0x7f80 {
+			break
+		}
+		x -= math.Float32frombits(uint32(parts[p]) << 16)
+	}
+	return parts
 }

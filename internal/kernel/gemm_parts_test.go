@@ -11,19 +11,16 @@ import (
 
 // sumOfParts computes an element from GemmParts' definition.
 func sumOfParts(parts Parts, a, b *testMatrix, i, j, k int) (sum float32) {
-	split := func(x float32) (p [3]uint16) {
-		splitGeneric(p[:], 1, 1, []float32{x}, 1, 1, 1)
-		return p
-	}
 	x, y := make([][3]uint16, k), make([][3]uint16, k)
 	for kk := range k {
-		x[kk], y[kk] = split(a.at(i, kk)), split(b.at(kk, j))
+		x[kk], y[kk] = splitFloat(a.at(i, kk)), splitFloat(b.at(kk, j))
 	}
 	for lo := 0; lo < k; lo += tileDepth {
 		for _, p := range partProducts[parts] {
 			var chain [2]float32
 			for kk := lo; kk < min(lo+tileDepth, k); kk++ {
-				chain[kk&1] = ftz(fma32(ftz(fromBF16(x[kk][p[0]])), ftz(fromBF16(y[kk][p[1]])), chain[kk&1]))
+				half := (kk - lo) / 16
+				chain[half] = ftz(fma32(fromBF16(x[kk][p[0]]), fromBF16(y[kk][p[1]]), chain[half]))
 			}
 			sum = ftz(sum + ftz(chain[0]+chain[1]))
 		}
@@ -101,47 +98,47 @@ func TestPartsErrors(t *testing.T) {
 	}
 }
 
-// TestSplit: every version of the split has the bits of the generic one, and parts sum to the number.
+// TestSplit: every version of the split has the bits of the generic one and writes nothing else, and parts sum to the number.
 func TestSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	inf := float32(math.Inf(1))
-	special := []float32{0, float32(math.Copysign(0, -1)), inf, -inf, float32(math.NaN()), math.Float32frombits(0x7fffffff), math.Float32frombits(0xff800001), math.MaxFloat32, -math.MaxFloat32, 0x1p-149, 0x1p-126}
+	special := []float32{0, float32(math.Copysign(0, -1)), inf, -inf, float32(math.NaN()), math.Float32frombits(0x7fffffff), math.Float32frombits(0xff800001), math.MaxFloat32, -math.MaxFloat32, 0x1p-149, 0x1p-126, 0x1.01p0, 0x1.03p0}
 	impl.Each(t, func(t *testing.T) {
 		for range 200 {
-			rows, cols := 1+r.IntN(5), 1+r.IntN(70)
-			ldd, lds := roundUp(cols, 16), cols+r.IntN(9)
-			src := make([]float32, rows*lds)
-			for i := range src {
+			parts, steps, transposed := Parts(2+r.IntN(2)), 1+r.IntN(3), r.IntN(2) == 0
+			src := tileSource{make([]float32, 3000), 32 + r.IntN(20), r.IntN(500), r.IntN(300)}
+			for i := range src.f {
 				switch r.IntN(8) {
 				case 0:
-					src[i] = special[r.IntN(len(special))]
+					src.f[i] = special[r.IntN(len(special))]
 				case 1:
-					src[i] = math.Float32frombits(r.Uint32())
+					src.f[i] = math.Float32frombits(r.Uint32())
 				default:
-					src[i] = float32(r.NormFloat64())
+					src.f[i] = float32(r.NormFloat64())
 				}
 			}
-			plane := rows * ldd
-			got, want := make([]uint16, 3*plane), make([]uint16, 3*plane)
-			splitRows(got, ldd, plane, src, lds, rows, cols)
-			splitGeneric(want, ldd, plane, src, lds, rows, cols)
-			for i := range rows {
-				for j := range cols {
-					x, sum := src[i*lds+j], 0.0
-					for p := range 3 {
-						at := p*plane + i*ldd + j
-						if got[at] != want[at] {
-							t.Fatalf("part %d of %v (%#x) is %#x, want %#x", p, x, math.Float32bits(x), got[at], want[at])
-						}
-						sum += float64(fromBF16(got[at]))
-					}
-					if a := math.Abs(float64(x)); a < 0x1.fep127 && a >= 0x1p-100 && sum != float64(x) {
-						t.Fatalf("the parts of %v sum to %v", x, sum)
-					}
+			got, want := make([]uint16, 10*tileElems), make([]uint16, 10*tileElems)
+			for i := range got {
+				got[i], want[i] = 0xbeef, 0xbeef
+			}
+			splitSteps(parts, got, src, steps, transposed)
+			splitStepsGeneric(parts, want, src, steps, transposed)
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("%d parts, %d steps, transposed %t: element %d is %#x, want %#x", parts, steps, transposed, i, got[i], want[i])
 				}
 			}
 		}
 	})
+	for range 100000 {
+		x, sum := math.Float32frombits(r.Uint32()), 0.0
+		for _, p := range splitFloat(x) {
+			sum += float64(math.Float32frombits(uint32(p) << 16))
+		}
+		if a := math.Abs(float64(x)); a < 0x1.fep127 && a >= 0x1p-100 && sum != float64(x) {
+			t.Fatalf("the parts of %v sum to %v", x, sum)
+		}
+	}
 }
 
 // TestPartsAsFloat32: float32 operands on a processor without tiles, and 16-bit ones, are multiplied by Gemm.

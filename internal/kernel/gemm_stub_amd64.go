@@ -127,11 +127,29 @@ func pairTilesAVX512(dst *uint16, src *uint16, ld int, apart int, pairs int, mas
 //go:noescape
 func transposeTilesAVX512(dst *uint16, src *uint16, ld int, step int, steps int)
 
-// splitAVX512 sets dst[r*ldd+c], dst[plane+r*ldd+c] and dst[2*plane+r*ldd+c] to the parts of src[r*lds+c]
-// (splitGeneric). It writes multiples of 16 columns. rows and cols are not 0.
+// splitTilesx2AVX512 sets dst[(s*2+p)*1024+r*32+2*i+h] to part p of src[s*step+r*ld+h*apart+i]
+// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
 //
 //go:noescape
-func splitAVX512(dst *uint16, ldd int, plane int, src *float32, lds int, rows int, cols int)
+func splitTilesx2AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
+
+// splitTransposedx2AVX512 sets dst[(s*2+p)*1024+i*32+2*r+h] to part p of src[s*step+r*ld+h*apart+i]
+// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+//
+//go:noescape
+func splitTransposedx2AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
+
+// splitTilesx3AVX512 sets dst[(s*3+p)*1024+r*32+2*i+h] to part p of src[s*step+r*ld+h*apart+i]
+// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+//
+//go:noescape
+func splitTilesx3AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
+
+// splitTransposedx3AVX512 sets dst[(s*3+p)*1024+i*32+2*r+h] to part p of src[s*step+r*ld+h*apart+i]
+// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+//
+//go:noescape
+func splitTransposedx3AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
 
 // pairRowsAVX512x16 sets, for p in [0, pairs) and c below 16 in mask, the upper half of dst[p*ldd+c] to
 // src[2*p*lds+c] and the lower half to src[(2*p+1)*lds+c]. pairs is not 0.

@@ -26,10 +26,9 @@ type tiled struct {
 	accumulate bool
 	steps, nc  int // of a block
 	apart      bool
-	runs       [6][2]int // of the current block
 
-	ap, bp, tmp, planes []uint16
-	sums                []float32 // [rows][nc]
+	ap, bp, tmp []uint16
+	sums        []float32 // [rows][nc]
 }
 
 // tileShape returns the steps and columns of a block.
@@ -39,7 +38,7 @@ func tileShape(parts Parts, n, k int) (steps, cols int) {
 }
 
 // tileSizes returns the lengths of the parts of scratch, in floats.
-func tileSizes(parts Parts, m, n, k int) (ap, bp, tmp, planes, sums int) {
+func tileSizes(parts Parts, m, n, k int) (ap, bp, tmp, sums int) {
 	steps, cols := parts.limits()
 	nc := min(cols, roundUp(n, tileRows))
 	sums = roundUp(min(m, sumRows), tileRows) * nc
@@ -47,17 +46,13 @@ func tileSizes(parts Parts, m, n, k int) (ap, bp, tmp, planes, sums int) {
 		steps, sums = all, tileRows*nc
 	}
 	tmp = tileElems / 2 * steps
-	if parts > 0 {
-		planes = 3 * tmp
-	}
-	times := max(1, int(parts))
-	return times * tmp, times * nc * tileDepth / 2 * steps, tmp, planes, sums
+	return parts.count() * tmp, parts.count() * nc * tileDepth / 2 * steps, tmp, sums
 }
 
 // tileScratch is GemmScratch for tiles.
 func tileScratch(parts Parts, m, n, k int) int {
-	ap, bp, tmp, planes, sums := tileSizes(parts, m, n, k)
-	return ap + bp + tmp + planes + sums + 16 // to align to a cache line
+	ap, bp, tmp, sums := tileSizes(parts, m, n, k)
+	return ap + bp + tmp + sums + 16 // to align to a cache line
 }
 
 // halves views n floats as 2n 16-bit numbers.
@@ -79,12 +74,12 @@ func gemmTiles(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratc
 	}
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))/4) & 15
 	scratch = scratch[skip:]
-	ap, bp, tmp, planes, sums := tileSizes(parts, m, n, k)
+	ap, bp, tmp, sums := tileSizes(parts, m, n, k)
 	take := func(n int) (part []float32) {
 		part, scratch = scratch[:n:n], scratch[n:]
 		return part
 	}
-	g.ap, g.bp, g.tmp, g.planes, g.sums = halves(take(ap)), halves(take(bp)), halves(take(tmp)), halves(take(planes)), take(sums)
+	g.ap, g.bp, g.tmp, g.sums = halves(take(ap)), halves(take(bp)), halves(take(tmp)), take(sums)
 	g.apart = k > g.steps*tileDepth && (c.H != nil || accumulate)
 	rows := m
 	if g.apart {
@@ -103,11 +98,8 @@ func (g *tiled) block(i0, i1, j, n int) {
 	for k0 := 0; k0 < g.k; k0 += depth {
 		kb := min(depth, g.k-k0)
 		steps := (kb + tileDepth - 1) / tileDepth
-		for i, p := range partProducts[g.parts] {
-			g.runs[i] = [2]int{p[0] * steps * tileElems, p[1] * steps * tileElems}
-		}
 		for p := 0; p < n; p += tileRows {
-			g.packB(g.bp[p/tileRows*g.panel(steps):], g.b.From(k0, j+p), kb, min(tileRows, n-p), steps)
+			g.packB(g.bp[p/tileRows*g.panel(steps):], g.b.From(k0, j+p), kb, min(tileRows, n-p))
 		}
 		for i := i0; i < i1; i += tileRows {
 			g.strip(i, min(tileRows, i1-i), i-i0, j, n, k0, kb, steps)
@@ -116,12 +108,12 @@ func (g *tiled) block(i0, i1, j, n int) {
 }
 
 // panel is the number of elements of a packed panel of b.
-func (g *tiled) panel(steps int) int { return max(1, int(g.parts)) * steps * tileElems }
+func (g *tiled) panel(steps int) int { return g.parts.count() * steps * tileElems }
 
 // strip computes rows [i, i+rows) of a block, up to 32.
 func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	first, last := k0 == 0, k0+kb == g.k
-	g.packA(g.a.From(i, k0), rows, kb, steps)
+	g.packA(g.a.From(i, k0), rows, kb)
 	panels := (n + tileRows - 1) / tileRows
 	if !g.apart {
 		below = 0
@@ -130,7 +122,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	whole := 0 // panels written straight to c
 	if g.c.H == nil && !g.accumulate && rows == tileRows {
 		whole = n / tileRows
-		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.runs[:len(partProducts[g.parts])]}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
+		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.parts}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
 	}
 	if whole == panels {
 		return
@@ -141,7 +133,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 			copy(part[r*g.nc:][:n-whole*tileRows], g.c.From(i+r, j+whole*tileRows).F)
 		}
 	}
-	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.runs[:len(partProducts[g.parts])]}, g.ap, g.bp[whole*g.panel(steps):], part, g.nc, first)
+	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.parts}, g.ap, g.bp[whole*g.panel(steps):], part, g.nc, first)
 	if last || !g.apart {
 		g.finish(i, rows, j+whole*tileRows, n-whole*tileRows, part)
 	}

@@ -16,9 +16,8 @@ func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 		begin = 1
 	}
 	_ = out[(t.strips*tileRows-1)*ldout+t.panels*tileRows-1]
-	for _, run := range t.runs {
-		_, _ = a[run[0]+(t.strips-1)*t.sa+t.steps*tileElems-1], b[run[1]+(t.panels-1)*t.sb+t.steps*tileElems-1]
-	}
+	elems := t.steps * t.parts.count() * tileElems
+	_, _ = a[(t.strips-1)*t.sa+elems-1], b[(t.panels-1)*t.sb+elems-1]
 	if impl.Pairs() {
 		for q := range t.strips {
 			for p := range t.panels {
@@ -27,16 +26,36 @@ func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 		}
 		return
 	}
-	tilesAMX(t.strips, t.panels, t.steps, &a[0], t.sa, &b[0], t.sb, &out[0], ldout, begin, &t.runs[0], len(t.runs))
+	f := tilesAMX
+	switch t.parts {
+	case 2:
+		f = tilesAMXx2
+	case 3:
+		f = tilesAMXx3
+	}
+	f(t.strips, t.panels, t.steps, &a[0], t.sa, &b[0], t.sb, &out[0], ldout, begin)
 }
 
-func splitRows(dst []uint16, ldd, plane int, src []float32, lds, rows, cols int) {
+func splitSteps(parts Parts, dst []uint16, src tileSource, steps int, transposed bool) {
 	if impl.Current() != impl.AVX512 {
-		splitGeneric(dst, ldd, plane, src, lds, rows, cols)
+		splitStepsGeneric(parts, dst, src, steps, transposed)
 		return
 	}
-	_, _ = src[(rows-1)*lds+cols-1], dst[2*plane+(rows-1)*ldd+roundUp(cols, 16)-1]
-	splitAVX512(&dst[0], ldd, plane, &src[0], lds, rows, cols)
+	if steps == 0 {
+		return
+	}
+	_, _ = dst[(steps*int(parts)-1)*tileElems+tileElems/2-1], src.f[(steps-1)*src.step+15*src.ld+src.apart+15]
+	to, from := &dst[0], &src.f[0]
+	switch {
+	case parts == 3 && transposed:
+		splitTransposedx3AVX512(to, from, src.ld, src.apart, src.step, steps)
+	case parts == 3:
+		splitTilesx3AVX512(to, from, src.ld, src.apart, src.step, steps)
+	case transposed:
+		splitTransposedx2AVX512(to, from, src.ld, src.apart, src.step, steps)
+	default:
+		splitTilesx2AVX512(to, from, src.ld, src.apart, src.step, steps)
+	}
 }
 
 func copyTiles(dst, src []uint16, ld, rows, steps int) int {

@@ -3,25 +3,22 @@ package kernel
 import "math"
 
 // tilesOf is the size of a product of packed tiles: strips of 32 rows, panels of 32 columns, steps of
-// 32 of k. Strips of a and panels of b start sa and sb elements apart. Each run adds a product of steps that start at
-// its two elements of every strip and panel.
+// 32 of k. Strips of a and panels of b start sa and sb elements apart. A step has the tiles of each part, if there are several.
 type tilesOf struct {
 	strips, panels, steps, sa, sb int
-	runs                          [][2]int
+	parts                         Parts
 }
 
-// oneRun is the run of a product of whole strips and panels.
-var oneRun = [][2]int{{0, 0}}
-
 // tilesGeneric computes out [32*strips 32*panels] = a b, or += unless first, from a and b as packed by
-// packTilesA and packTilesB. It sums as gemmTiles does, or, with pairs, one fused multiply-add after the
+// packTilesA and packTilesB, or splitTiles. It sums as gemmTiles and GemmParts do, or, with pairs, one fused multiply-add after the
 // other, in ascending pairs of k with the second element first.
 func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first, pairs bool) {
 	for q := range t.strips {
 		for p := range t.panels {
 			for s := range t.steps {
-				for i, run := range t.runs {
-					stripGeneric(1, a[q*t.sa+s*tileElems+run[0]:], b[p*t.sb+s*tileElems+run[1]:], out[q*tileRows*ldout+p*tileRows:], ldout, first && s+i == 0, pairs)
+				for i, of := range partProducts[t.parts] {
+					at := func(part int) int { return (s*t.parts.count() + part) * tileElems }
+					stripGeneric(1, a[q*t.sa+at(of[0]):], b[p*t.sb+at(of[1]):], out[q*tileRows*ldout+p*tileRows:], ldout, first && s+i == 0, pairs)
 				}
 			}
 		}

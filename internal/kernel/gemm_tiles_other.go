@@ -18,8 +18,8 @@ func transposeTiles(dst, src []uint16, ld, step, steps int) {
 	transposeTilesGeneric(dst, src, ld, step, steps)
 }
 
-func splitRows(dst []uint16, ldd, plane int, src []float32, lds, rows, cols int) {
-	splitGeneric(dst, ldd, plane, src, lds, rows, cols)
+func splitSteps(parts Parts, dst []uint16, src tileSource, steps int, transposed bool) {
+	splitStepsGeneric(parts, dst, src, steps, transposed)
 }
 
 func tilePeak(int) float64 { return 0 }

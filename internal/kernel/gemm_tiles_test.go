@@ -97,7 +97,7 @@ func TestTilesNumbers(t *testing.T) {
 func testTilesNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	const strips, steps, panels = 2, 3, 2
-	of := tilesOf{strips, panels, steps, (steps + 1) * tileElems, (steps + 2) * tileElems, oneRun}
+	of := tilesOf{strips, panels, steps, (steps + 1) * tileElems, (steps + 2) * tileElems, 0}
 	draw := func(kind int) uint16 {
 		x := float32(r.NormFloat64())
 		switch {

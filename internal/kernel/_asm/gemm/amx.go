@@ -29,7 +29,7 @@ const (
 )
 
 // registers maps names to encoded numbers.
-var registers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11, "R12": 12, "R13": 13}
+var registers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10, "R12": 12, "R13": 13, "R14": 14, "R15": 15}
 
 func (x *amx) bytes(comment string, b ...int) {
 	x.asm.WriteByte('\t')
@@ -70,23 +70,27 @@ func (x *amx) zero(t int) {
 	x.bytes(fmt.Sprintf("tilezero tmm%d", t), 0xc4, 0xe2, 0x78|pF2, 0x49, 0xc0|t<<3)
 }
 
+// tileProducts lists, for operands of one, two and three parts, the products of a part of a and a part of b. Each has
+// a factor of the one before, whose tiles stay.
+var tileProducts = [][][2]int{{{0, 0}}, {{1, 0}, {0, 0}, {0, 1}}, {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}}
+
 const amxDoc = `
-// tilesAMX computes strips of 32 rows and panels of 32 columns of a bfloat16 product:
+// %[1]s computes strips of 32 rows and panels of 32 columns of a bfloat16 product:
 //
 //	for q in [0, strips), p in [0, panels), r, c in [0, 32):
 //		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
-//		for s in [0, steps), (x, y) in runs:
+//		for s in [0, steps), (x, y) in %[2]s:
 //			even, odd := 0, 0
 //			for k in [0, 16):
-//				even = fma(a[x+q*sa+1024*s+32*r+2*k], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)], even)
-//				odd = fma(a[x+q*sa+1024*s+32*r+2*k+1], b[y+p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)+1], odd)
+//				even = fma(a[q*sa+1024*(s*%[3]d+x)+32*r+2*k], b[p*sb+1024*(s*%[3]d+y)+512*(c/16)+32*k+2*(c%%16)], even)
+//				odd = fma(a[q*sa+1024*(s*%[3]d+x)+32*r+2*k+1], b[p*sb+1024*(s*%[3]d+y)+512*(c/16)+32*k+2*(c%%16)+1], odd)
 //			sum += even + odd
 //		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// strips, panels, steps and count, the number of runs, are not 0. Subnormal numbers are 0.
+// strips, panels and steps are not 0. Subnormal numbers are 0.
 //
 //go:noescape
-func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)
+func %[1]s(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
 `
 
 // configure loads the tile configuration.
@@ -119,11 +123,8 @@ func (x *amx) peak() {
 	x.done()
 }
 
-// tiles keeps sums in tiles 0 to 3, rows of a in 4 and 5 and columns of b in 6 and 7. Each call loads
-// the configuration and releases the tiles, because the goroutine may continue on another thread
-// afterwards.
-func (x *amx) tiles() {
-	fmt.Fprintf(&x.stubs, amxDoc)
+// config writes the tile configuration.
+func (x *amx) config() {
 	fmt.Fprint(&x.asm, "\n// Palette 1; 8 tiles of 16 rows of 64 bytes.\n")
 	config := [64]byte{0: 1}
 	for t := range 8 {
@@ -137,7 +138,19 @@ func (x *amx) tiles() {
 		fmt.Fprintf(&x.asm, "DATA tileConfig<>+%d(SB)/8, $%#016x\n", i, v)
 	}
 	fmt.Fprint(&x.asm, "GLOBL tileConfig<>(SB), RODATA|NOPTR, $64\n")
-	fmt.Fprint(&x.asm, "\n// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int, runs *[2]int, count int)\nTEXT ·tilesAMX(SB), NOSPLIT, $8-96\n")
+}
+
+// tiles keeps sums in tiles 0 to 3, rows of a in 4 and 5 and columns of b in 6 and 7. Each call loads
+// the configuration and releases the tiles, because the goroutine may continue on another thread
+// afterwards.
+func (x *amx) tiles(parts int) {
+	name := "tilesAMX"
+	if parts > 1 {
+		name += fmt.Sprint("x", parts)
+	}
+	products := tileProducts[parts-1]
+	fmt.Fprintf(&x.stubs, amxDoc, name, fmt.Sprint(products), parts)
+	fmt.Fprintf(&x.asm, "\n// func %[1]s(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)\nTEXT ·%[1]s(SB), NOSPLIT, $8-80\n", name)
 	x.configure()
 	x.op("MOVQ a+24(FP), R12")
 	x.op("MOVQ out+56(FP), AX")
@@ -167,26 +180,11 @@ func (x *amx) tiles() {
 		x.load(t, []string{"R8", "R10"}[t/2], t%2*64, "R9")
 	}
 	x.label("step")
-	x.op("MOVQ runs+80(FP), R11")
-	x.op("MOVQ count+88(FP), CX")
-	x.label("run")
-	x.op("MOVQ 0(R11), SI")
-	x.op("LEAQ (R14)(SI*2), SI")
-	x.op("MOVQ 8(R11), DI")
-	x.op("LEAQ (R15)(DI*2), DI")
-	x.op("ADDQ $16, R11")
-	x.load(6, "DI", 0, "BX")
-	x.load(7, "DI", 1024, "BX")
-	x.load(4, "SI", 0, "BX")
-	x.dot(0, 4, 6)
-	x.dot(1, 4, 7)
-	x.load(5, "SI", 1024, "BX")
-	x.dot(2, 5, 6)
-	x.dot(3, 5, 7)
-	x.op("DECQ CX")
-	x.op("JNZ run")
-	x.op("ADDQ $2048, R14")
-	x.op("ADDQ $2048, R15")
+	for i, p := range products {
+		x.product(p, i == 0 || p[0] != products[i-1][0], i == 0 || p[1] != products[i-1][1])
+	}
+	x.op("ADDQ $%d, R14", 2048*parts)
+	x.op("ADDQ $%d, R15", 2048*parts)
 	x.op("DECQ DX")
 	x.op("JNZ step")
 	for t := range 4 {
@@ -206,4 +204,28 @@ func (x *amx) tiles() {
 	x.op("DECQ strips+0(FP)")
 	x.op("JNZ strip")
 	x.done()
+}
+
+// product adds the product of part p[0] of a and part p[1] of b, and loads those that are new. A tile is loaded just
+// before its products, after those of the one that it replaces.
+func (x *amx) product(p [2]int, a, b bool) {
+	loadA := func(h int) { x.load(4+h, "R14", 2048*p[0]+1024*h, "BX") }
+	loadB := func(h int) { x.load(6+h, "R15", 2048*p[1]+1024*h, "BX") }
+	if a && b {
+		loadB(0)
+		loadB(1)
+	}
+	if a {
+		for h := range 2 {
+			loadA(h)
+			x.dot(2*h, 4+h, 6)
+			x.dot(2*h+1, 4+h, 7)
+		}
+		return
+	}
+	for h := range 2 {
+		loadB(h)
+		x.dot(h, 4, 6+h)
+		x.dot(2+h, 5, 6+h)
+	}
 }

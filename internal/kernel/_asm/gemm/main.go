@@ -38,7 +38,10 @@ func run(dir string) error {
 	copyTilesAVX512(c)
 	pairTilesAVX512(c)
 	transposeTilesAVX512(c)
-	splitAVX512(c)
+	for _, parts := range []int{2, 3} {
+		splitTilesAVX512(c, parts, false)
+		splitTilesAVX512(c, parts, true)
+	}
 	pairRowsAVX512(c, 1)
 	pairRowsAVX512(c, 2)
 	transposePairsAVX512(c)
@@ -79,7 +82,10 @@ func run(dir string) error {
 	}
 	n.peak()
 	x := newAMX()
-	x.tiles()
+	x.config()
+	for parts := 1; parts <= 3; parts++ {
+		x.tiles(parts)
+	}
 	x.peak()
 	for name, b := range map[string][]byte{
 		"gemm_amd64.s": encodeDots(asm), "gemm_stub_amd64.go": stubs,

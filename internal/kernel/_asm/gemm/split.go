@@ -1,85 +1,118 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// splitAVX512 writes the three bfloat16 parts of float32 numbers: each is the rest that the parts before leave, which is
-// exact, rounded to nearest even. A part that is not finite has no rest.
-func splitAVX512(c *build.Context) {
-	begin(c, "splitAVX512", "func(dst *uint16, ldd, plane int, src *float32, lds, rows, cols int)",
-		"splitAVX512 sets dst[r*ldd+c], dst[plane+r*ldd+c] and dst[2*plane+r*ldd+c] to the parts of src[r*lds+c]",
-		"(splitGeneric). It writes multiples of 16 columns. rows and cols are not 0.")
-	dst, ldd, plane := load(c, "dst"), loadHalves(c, "ldd"), loadHalves(c, "plane")
-	src, lds, rows, cols := load(c, "src"), loadBytes(c, "lds"), load(c, "rows"), load(c, "cols")
+// splitter writes the bfloat16 parts of vectors of float32 numbers.
+type splitter struct {
+	c                          *build.Context
+	half, top, quiet, exponent reg.VecVirtual
+}
+
+func newSplitter(c *build.Context) *splitter {
 	word := func(x uint32) reg.VecVirtual {
 		v, g := c.ZMM(), c.GP32()
 		c.MOVL(operand.U32(x), g)
 		c.VPBROADCASTD(g, v)
 		return v
 	}
-	one, half, top, quiet, exponent := word(1), word(0x7fff), word(0xffff0000), word(0x400000), word(0x7f800000)
-	pd, ps, left := c.GP64(), c.GP64(), c.GP64()
-	full := c.K()
-	c.KXNORW(full, full, full)
-	columns := func(load operand.Op) {
-		x, rest, r, part := c.ZMM(), c.ZMM(), c.ZMM(), c.ZMM()
-		nan, finite := c.K(), c.K()
-		c.PREFETCHT0(operand.Mem{Base: ps, Index: lds, Scale: 1})
-		c.VMOVUPS_Z(operand.Mem{Base: ps}, load, x)
-		to := c.GP64()
-		c.MOVQ(pd, to)
-		for k := range 3 {
-			c.VPSRLD(operand.U8(16), x, r)
-			c.VPANDD(one, r, r)
-			c.VPADDD(x, r, r)
-			c.VPADDD(half, r, r)
-			if k == 0 {
-				c.VCMPPS(operand.U8(3), x, x, nan)
-				c.VPORD(quiet, x, nan, r)
-			}
-			c.VPSRLD(operand.U8(16), r, rest)
-			c.VPMOVDW(rest, operand.Mem{Base: to})
-			if k == 2 {
-				break
-			}
-			c.VPANDD(top, r, part)
-			c.VPANDD(exponent, part, rest)
-			c.VPCMPUD(operand.U8(1), exponent, rest, finite) // below: neither infinite nor NaN
-			next := c.ZMM()
-			c.VSUBPS_Z(part, x, finite, next)
-			x = next
-			c.ADDQ(plane, to)
-		}
-		c.ADDQ(operand.Imm(64), ps)
-		c.ADDQ(operand.Imm(32), pd)
+	return &splitter{c: c, half: word(0x8000), top: word(0xffff0000), quiet: word(0x400000), exponent: word(0x7f800000)}
+}
+
+// part returns the first part of x, in the upper halves of words, and replaces x by the rest. A part that is not
+// finite has no rest.
+func (s *splitter) part(x reg.VecVirtual, first, last bool) reg.VecVirtual {
+	c, p := s.c, s.c.ZMM()
+	c.VPADDD(s.half, x, p)
+	if first {
+		nan := c.K()
+		c.VCMPPS(operand.U8(3), x, x, nan)
+		c.VPORD(s.quiet, x, nan, p)
 	}
-	c.Label("row")
-	c.MOVQ(dst, pd)
-	c.MOVQ(src, ps)
-	c.MOVQ(cols, left)
-	c.SUBQ(operand.Imm(16), left)
-	c.JL(operand.LabelRef("tail"))
-	c.Label("columns")
-	columns(full)
-	c.SUBQ(operand.Imm(16), left)
-	c.JGE(operand.LabelRef("columns"))
-	c.Label("tail")
-	c.ADDQ(operand.Imm(16), left)
-	c.JEQ(operand.LabelRef("next"))
-	mask, ones, tail := c.GP64(), c.GP64(), c.K()
-	c.MOVQ(operand.I64(-1), ones)
-	c.SHLXQ(left, ones, mask)
-	c.NOTQ(mask)
-	c.KMOVW(mask.As32(), tail)
-	columns(tail)
-	c.Label("next")
-	c.ADDQ(ldd, dst)
-	c.ADDQ(lds, src)
-	c.DECQ(rows)
-	c.JNE(operand.LabelRef("row"))
+	c.VPANDD(s.top, p, p)
+	if last {
+		return p
+	}
+	if !first {
+		c.VSUBPS(p, x, x)
+		return p
+	}
+	e, finite := c.ZMM(), c.K()
+	c.VPANDD(s.exponent, p, e)
+	c.VPCMPUD(operand.U8(1), s.exponent, e, finite) // below: neither infinite nor NaN
+	c.VSUBPS_Z(p, x, finite, x)
+	return p
+}
+
+// store writes the parts of lo and hi at to: those of lo in the lower halves of words.
+func (s *splitter) store(lo, hi reg.VecVirtual, parts int, to operand.Mem) {
+	for k := range parts {
+		l, h := s.part(lo, k == 0, k == parts-1), s.part(hi, k == 0, k == parts-1)
+		s.c.VPSRLD(operand.U8(16), l, l)
+		s.c.VPORD(l, h, h)
+		s.c.VMOVUPS(h, to)
+		to.Disp += 2048
+	}
+}
+
+// splitTilesAVX512 writes the parts of float32 numbers as tiles.
+func splitTilesAVX512(c *build.Context, parts int, columnsToRows bool) {
+	name, index := fmt.Sprintf("splitTilesx%dAVX512", parts), "r*32+2*i"
+	if columnsToRows {
+		name, index = fmt.Sprintf("splitTransposedx%dAVX512", parts), "i*32+2*r"
+	}
+	begin(c, name, "func(dst *uint16, src *float32, ld, apart, step, steps int)",
+		fmt.Sprintf("%s sets dst[(s*%d+p)*1024+%s+h] to part p of src[s*step+r*ld+h*apart+i]", name, parts, index),
+		"(splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.")
+	s := newSplitter(c)
+	dst, src, ld, apart, step, steps := load(c, "dst"), load(c, "src"), loadBytes(c, "ld"), loadBytes(c, "apart"), loadBytes(c, "step"), load(c, "steps")
+	if columnsToRows {
+		ps := newStrided(c, src, ld, 16)
+		var v [2][4]reg.VecVirtual // not of a group: avo keeps registers that are written in parts for the whole function
+		for i := range 8 {
+			v[i/4][i%4] = c.ZMM()
+		}
+		c.Label("step")
+		for col := 0; col < 16; col += 4 {
+			for h := range v {
+				columns(c, c.ZMM, v[h], func(i int) operand.Mem {
+					p := ps.at(i)
+					p.Disp = 4 * col
+					return p
+				})
+				ps.advance(c, apart)
+				c.NEGQ(apart)
+			}
+			for i := range 4 {
+				s.store(v[0][i], v[1][i], parts, operand.Mem{Base: dst, Disp: 64 * (col + i)})
+			}
+		}
+		ps.advance(c, step)
+		c.ADDQ(operand.U32(uint32(2048*parts)), dst)
+	} else {
+		c.Label("step")
+		at, row := c.GP64(), c.GP64()
+		c.MOVQ(src, at)
+		c.MOVQ(operand.U32(16), row)
+		c.Label("row")
+		lo, hi := c.ZMM(), c.ZMM()
+		c.VMOVUPS(operand.Mem{Base: at}, lo)
+		c.VMOVUPS(operand.Mem{Base: at, Index: apart, Scale: 1}, hi)
+		c.ADDQ(ld, at)
+		s.store(lo, hi, parts, operand.Mem{Base: dst})
+		c.ADDQ(operand.U32(64), dst)
+		c.DECQ(row)
+		c.JNZ(operand.LabelRef("row"))
+		c.ADDQ(step, src)
+		c.ADDQ(operand.U32(uint32(2048*parts-1024)), dst)
+	}
+	c.DECQ(steps)
+	c.JNZ(operand.LabelRef("step"))
 	c.VZEROUPPER()
 	c.RET()
 }
