@@ -27,7 +27,7 @@ func (p Parts) limits() (steps, cols int) {
 	case 2:
 		return 14, 768
 	case 3:
-		return 8, 1024
+		return 12, 512
 	}
 	return 24, 768
 }
