@@ -105,11 +105,16 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 }
 
 // AttentionDecode is attention of the queries of position at[0] (I32 [1]), the first H*E columns of
-// q [1 ...], over the keys and values kv [P 2K*E] of positions up to it. It has no backward.
-func (t *Tape) AttentionDecode(q *Var, kv, at *tensor.Tensor, p tensor.AttentionParams) *Var {
+// q [1 ...], over the keys and values kv [P 2K*E] of positions up to it. kv in 8 bits has scales [P 2K]; else they are nil.
+// It has no backward.
+func (t *Tape) AttentionDecode(q *Var, kv, scales, at *tensor.Tensor, p tensor.AttentionParams) *Var {
 	in := t.value(q)
 	mustShape("attention of one row", !t.grad && in.Rows() == 1 && kv.Width() == 2*p.KVHeads*p.E, in, kv)
 	o := t.newVar(t.alloc(1, p.Heads*p.E))
+	if scales != nil {
+		t.b.AttentionDecodeQuantized(o.Value, in.Cols(0, p.Heads*p.E), kv, scales, at, p)
+		return o
+	}
 	t.b.AttentionDecode(o.Value, in.Cols(0, p.Heads*p.E), kv.Cols(0, p.KVHeads*p.E), kv.Cols(p.KVHeads*p.E, 2*p.KVHeads*p.E), at, p)
 	return o
 }

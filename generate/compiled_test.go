@@ -35,9 +35,9 @@ func (c *compiling) Compile(last bool, f func() error) error {
 // of a bucket share them, as do texts that outgrow the model's positions.
 func TestPrograms(t *testing.T) {
 	for name, config := range configs {
-		for i, positions := range []string{"20", "64"} {
-			dt := []tensor.DType{tensor.F32, tensor.BF16}[i]
-			t.Run(fmt.Sprint(name, " of ", positions, " in ", dt), func(t *testing.T) {
+		for i, positions := range []string{"20", "64", "64"} {
+			dt, cached := []tensor.DType{tensor.F32, tensor.BF16, tensor.F32}[i], []tensor.DType{tensor.F32, tensor.BF16, tensor.U8}[i]
+			t.Run(fmt.Sprint(name, " of ", positions, " in ", dt, " and ", cached), func(t *testing.T) {
 				config := strings.NewReplacer(`_embeddings": 20`, `_embeddings": `+positions, `n_positions": 20`, `n_positions": `+positions).Replace(config)
 				cpu, direct := open(t, config, dt)
 				c := &compiling{programs: map[string]*record.Program{}}
@@ -47,10 +47,13 @@ func TestPrograms(t *testing.T) {
 				})
 				before := c.Meter().Read().LiveTotal
 				for _, prompt := range [][]int32{{7, 3, 49, 0, 7, 12}, {5}, {1, 2, 3, 4, 5, 6, 7, 8}} {
+					if cached != dt && len(prompt) == 1 {
+						continue // as a row of its own it attends to its rounded key and value, in a bucket to those before
+					}
 					limit := direct.Info().MaxPositions
 					decoders := [2]*decoder{}
 					for i, m := range []model.Model{direct, compiled} {
-						decoders[i] = newDecoder([]tensor.Backend{cpu, c}[i], m, dt, min(limit, len(prompt)+40), limit, 9)
+						decoders[i] = newDecoder([]tensor.Backend{cpu, c}[i], m, dt, cached, min(limit, len(prompt)+40), limit, 9)
 					}
 					ids := slices.Clone(prompt)
 					for range 40 {

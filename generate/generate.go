@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"trireme/fault"
 	"trireme/model"
@@ -20,7 +21,36 @@ type Options struct {
 	TopP         float64 // keep the most likely tokens with this total probability; 0 and 1 keep all
 	Seed         uint64
 	Stop         []int32      // ids that end the text and are not returned
-	DType        tensor.DType // of activations and the KV cache; train.LoadedModel has its own
+	DType        tensor.DType // of activations; train.LoadedModel has its own
+	Cache        CacheType    // of keys and values; "" is DType
+}
+
+// CacheType is the type in which keys and values of earlier tokens are kept.
+type CacheType string
+
+// Int8 has a scale for each row and head. Attention of one row computes in float32 with every type.
+const (
+	Float32  CacheType = "float32"
+	BFloat16 CacheType = "bfloat16"
+	Int8     CacheType = "int8"
+)
+
+// Choices lists the types.
+func (c CacheType) Choices() []string {
+	return []string{string(Float32), string(BFloat16), string(Int8)}
+}
+
+// Of returns the type of a cache of activations of type dt.
+func (c CacheType) Of(dt tensor.DType) tensor.DType {
+	switch c {
+	case Float32:
+		return tensor.F32
+	case BFloat16:
+		return tensor.BF16
+	case Int8:
+		return tensor.U8
+	}
+	return dt
 }
 
 // Validate checks ranges.
@@ -34,6 +64,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("generate: top_k is %d: it must be 0 or more", o.TopK)
 	case !(o.TopP >= 0 && o.TopP <= 1):
 		return fmt.Errorf("generate: top_p is %v: it must be in [0, 1]", o.TopP)
+	case o.Cache != "" && !slices.Contains(o.Cache.Choices(), string(o.Cache)):
+		return fmt.Errorf("generate: cache is %q: it must be one of %s", o.Cache, strings.Join(o.Cache.Choices(), ", "))
 	}
 	return nil
 }
@@ -52,7 +84,7 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 			yield(0, err)
 			return
 		}
-		r := newDecoder(b, m, o.DType, min(positions, len(prompt)+o.MaxNewTokens), positions, o.Seed)
+		r := newDecoder(b, m, o.DType, o.Cache.Of(o.DType), min(positions, len(prompt)+o.MaxNewTokens), positions, o.Seed)
 		defer r.close()
 		From(ctx, m.Info(), prompt, o, r.logits)(yield)
 	}

@@ -56,16 +56,29 @@ func (p Pass) Logits(ids []int32, at, first, length int) func() []byte {
 }
 
 // newDecoder returns a decoder of texts of up to length tokens, no more than the model's positions.
-// Longer ones lose their beginning.
-func newDecoder(b tensor.Backend, m model.Model, dt tensor.DType, length, positions int, seed uint64) *decoder {
-	info, layers := m.Info(), 0
+// Longer ones lose their beginning. dt is the type of activations, cached that of the cache.
+func newDecoder(b tensor.Backend, m model.Model, dt, cached tensor.DType, length, positions int, seed uint64) *decoder {
+	info := m.Info()
+	cache := nn.NewKVCache(b, cached, causalLayers(info), tensor.Bucket(b, length, positions), info.KVHeads, info.HeadDim)
+	return &decoder{Pass: Pass{b, m, dt, cache, seed}, out: make([]float32, info.Vocab)}
+}
+
+func causalLayers(info model.Info) (n int) {
 	for _, a := range info.Attention {
 		if a.Causal {
-			layers += a.Layers
+			n += a.Layers
 		}
 	}
-	cache := nn.NewKVCache(b, dt, layers, tensor.Bucket(b, length, positions), 2*info.KVHeads*info.HeadDim)
-	return &decoder{Pass: Pass{b, m, dt, cache, seed}, out: make([]float32, info.Vocab)}
+	return n
+}
+
+// CacheBytes is the size of a cache for a text of length tokens, on a backend without static shapes.
+func CacheBytes(info model.Info, cached tensor.DType, length int) int64 {
+	perHead := int64(info.HeadDim * cached.Size())
+	if cached == tensor.U8 {
+		perHead += int64(tensor.F32.Size())
+	}
+	return int64(causalLayers(info)*length*2*info.KVHeads) * perHead
 }
 
 func (r *decoder) close() { r.Cache.Release() }

@@ -97,7 +97,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 			t.Run(fmt.Sprint(name, " in ", dt), func(t *testing.T) {
 				b, m := open(t, config, dt)
 				before := b.Meter().Read().LiveTotal
-				r := newDecoder(b, m, dt, 20, 20, 9)
+				r := newDecoder(b, m, dt, dt, 20, 20, 9)
 				info := m.Info()
 				rows := 0
 				for _, a := range info.Attention {

@@ -37,7 +37,7 @@ func TestXLA(t *testing.T) {
 				b = xla.New(client, pc.Devices()[0], host.(xla.Host))
 				return b, b.World(w)
 			})
-			want, got := newDecoder(cpu, direct, dt, 20, 20, 9), newDecoder(b, compiled, dt, 20, 20, 9)
+			want, got := newDecoder(cpu, direct, dt, dt, 20, 20, 9), newDecoder(b, compiled, dt, dt, 20, 20, 9)
 			defer want.close()
 			defer got.close()
 			for ids := []int32{7, 3, 49, 0, 7, 12}; len(ids) < 30; ids = append(ids, int32(len(ids)*17%50)) {

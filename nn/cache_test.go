@@ -27,7 +27,7 @@ func TestCache(t *testing.T) {
 				})
 			}
 			layers := []*tensor.Tensor{b.random(rows, (heads+2*kvHeads)*e), b.random(rows, (heads+2*kvHeads)*e)}
-			c := nn.NewKVCache(b.b, tensor.F64, 2, rows, 2*kvHeads*e)
+			c := nn.NewKVCache(b.b, tensor.F64, 2, rows, kvHeads, e)
 			got := make([][]float64, len(layers))
 			done := 0
 			pass := func(n int) {

@@ -216,7 +216,7 @@ type Lookup interface {
 	CountClasses(counts InOut, logits, labels *Tensor)
 }
 
-// Quantized operations read a matrix w [N K] of 8-bit weights (U8, two's complement) with a scale for each
+// Quantized operations read 8-bit values: a matrix w [N K] of weights (U8, two's complement) with a scale for each
 // QuantBlock columns of a row: scales F32 [N QuantBlocks(K)]. See Quantize.
 type Quantized interface {
 	// MatMulQuantized: dst [M N] = x [M K] * w^T. Rows of dst and x may be strided. Sums are in F32. A
@@ -224,6 +224,12 @@ type Quantized interface {
 	MatMulQuantized(dst Out, x, w, scales *Tensor)
 	// GatherQuantized: dst [M K] = rows ids (I32 [M]) of w. ids may repeat and must be in range.
 	GatherQuantized(dst Out, w, scales, ids *Tensor)
+	// WriteRowsQuantized is WriteRows of x [N D] in 8 bits: dst (U8 [V D]) gets bytes, and scales (F32 [V B]) a scale for
+	// each D/B adjacent columns. See QuantizeBlocks; halves may round to either side.
+	WriteRowsQuantized(dst, scales InOut, x, at *Tensor)
+	// AttentionDecodeQuantized is AttentionDecode over keys and values kv (U8 [P 2*K*E], keys first) with a scale per row
+	// and head: scales F32 [P 2*K].
+	AttentionDecodeQuantized(o Out, q, kv, scales, at *Tensor, p AttentionParams)
 }
 
 // ExactWords is the length of an exact accumulator: an I64 tensor with an unrounded fixed-point sum

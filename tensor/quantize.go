@@ -12,11 +12,16 @@ func QuantBlocks(n int) int { return (n + QuantBlock - 1) / QuantBlock }
 // byte i of it is x[i] / scale, rounded to nearest, in two's complement. Blocks of magnitudes below 2^-119 are 0. A
 // block with a NaN or an infinity becomes NaN. len(scales) is QuantBlocks(width) per row.
 func Quantize(w []uint8, scales, x []float32, width int) {
+	QuantizeBlocks(w, scales, x, width, QuantBlock)
+}
+
+// QuantizeBlocks is Quantize in blocks of another length.
+func QuantizeBlocks(w []uint8, scales, x []float32, width, block int) {
 	at := 0
 	for lo := 0; lo < len(x); lo += width {
 		row, to := x[lo:lo+width], w[lo:lo+width]
-		for b := 0; b < width; b += QuantBlock {
-			hi := min(b+QuantBlock, width)
+		for b := 0; b < width; b += block {
+			hi := min(b+block, width)
 			scales[at] = quantizeBlock(to[b:hi], row[b:hi])
 			at++
 		}

@@ -93,8 +93,36 @@ func writeModel(t *testing.T, config string, dt tensor.DType) (dir string, param
 	return dir, params
 }
 
-// logitsOf returns logits after prefixes of a text, computed at once and row by row.
-func logitsOf(t *testing.T, m *LoadedModel) (all [][]float32) {
+// TestCacheTypes states the error of logits by rounding only keys and values of earlier tokens.
+func TestCacheTypes(t *testing.T) {
+	for name, limits := range map[string][2]float64{"qwen2": {0.006, 0.016}, "llama": {0.003, 0.008}} {
+		dir, _ := writeModel(t, typedConfigs[name], tensor.F32)
+		m, err := LoadModel(decoders, dir, device.Config{Name: device.CPU, Threads: 1}, Float32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := logitsWith(t, m, tensor.F32)
+		for i, dt := range []tensor.DType{tensor.BF16, tensor.U8} {
+			rms, regret := logitError(want, logitsWith(t, m, dt))
+			t.Logf("%s, cache %v: error %.5f, regret %.5f", name, dt, rms, regret)
+			if rms == 0 || rms > limits[i] {
+				t.Errorf("%s, cache %v: the error is %.5f of a standard deviation, want less than %v and not 0", name, dt, rms, limits[i])
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// logitsOf is logitsWith with a cache of the type of activations.
+func logitsOf(t *testing.T, m *LoadedModel) [][]float32 {
+	t.Helper()
+	return logitsWith(t, m, m.DType)
+}
+
+// logitsWith returns logits after prefixes of a text, computed at once and row by row.
+func logitsWith(t *testing.T, m *LoadedModel, cached tensor.DType) (all [][]float32) {
 	t.Helper()
 	info, layers := m.Model.Info(), 0
 	for _, a := range info.Attention {
@@ -102,7 +130,7 @@ func logitsOf(t *testing.T, m *LoadedModel) (all [][]float32) {
 			layers += a.Layers
 		}
 	}
-	cache := nn.NewKVCache(m.Backend, m.DType, layers, 40, 2*info.KVHeads*info.HeadDim)
+	cache := nn.NewKVCache(m.Backend, cached, layers, 40, info.KVHeads, info.HeadDim)
 	defer cache.Release()
 	pass := generate.Pass{Backend: m.Backend, Model: m.Model, Param: m.DType, Cache: cache}
 	text := make([]int32, 40)

@@ -15,6 +15,7 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/generate"
+	"trireme/tensor"
 	"trireme/tokenizer"
 	"trireme/train"
 )
@@ -41,7 +42,7 @@ end-of-text token, at those of generation_config.json, or after --max_new_tokens
 the model's context continues from its second half.
 
 --dtype bfloat16 keeps weights, activations and the cache of keys and values in bfloat16, half the
-memory. int8 keeps the weights of linear layers and the head in 8 bits, with a
+memory. --cache chooses the type of keys and values alone: int8 has a scale per token and head. For weights, int8 keeps the weights of linear layers and the head in 8 bits, with a
 scale for every 64, and the rest in bfloat16. The type of the files does not matter.
 
 For a run's directory the model is its final_model, or else its newest checkpoint. A checkpoint's
@@ -66,6 +67,7 @@ configuration names the model and the tokenizer.`,
 	p.StringVar((*string)(&f.device.Name), "device", string(f.device.Name), "device: "+strings.Join(f.device.Name.Choices(), ", "))
 	p.StringVar(&f.device.Plugin, "plugin", "", "`FILE` of the device's PJRT plug-in (default for cuda and tpu: where pip installs it)")
 	p.StringVar((*string)(&f.dtype), "dtype", string(f.dtype), "type of weights: "+strings.Join(f.dtype.Choices(), ", ")+" (cpu only)")
+	p.StringVar((*string)(&f.options.Cache), "cache", "", "type of cached keys and values: "+strings.Join(f.options.Cache.Choices(), ", ")+" (cpu only) (default: that of activations)")
 	p.IntVar(&f.device.Threads, "threads", 0, "threads; 0: all processors")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
@@ -89,6 +91,9 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	}
 	if f.dtype == train.Int8 && f.device.Name != device.CPU {
 		return usage(fmt.Sprintf("--dtype int8 needs --device cpu, not %s", f.device.Name), "--dtype bfloat16")
+	}
+	if f.options.Cache == generate.Int8 && f.device.Name != device.CPU {
+		return usage(fmt.Sprintf("--cache int8 needs --device cpu, not %s", f.device.Name), "--cache bfloat16")
 	}
 	if f.device.Name == device.XLA && f.device.Plugin == "" {
 		return usage("--device xla needs the file of a plug-in", "--plugin FILE.so")
@@ -202,8 +207,10 @@ type generateReport struct {
 	Tokens          []int32 `json:"tokens"`
 	PromptTokens    int     `json:"prompt_tokens"`
 	NewTokens       int     `json:"new_tokens"`
-	DType           string  `json:"dtype"` // of weights
-	Ended           bool    `json:"ended"` // by the end-of-text token
+	DType           string  `json:"dtype"`       // of weights
+	CacheDType      string  `json:"cache_dtype"` // of keys and values
+	CacheBytes      int64   `json:"cache_bytes"` // full
+	Ended           bool    `json:"ended"`       // by the end-of-text token
 	Seconds         float64 `json:"seconds"`
 	TokensPerSecond float64 `json:"tokens_per_second"`
 }
@@ -228,7 +235,14 @@ func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *
 		return nil, &Exit{CodeUsage, err}
 	}
 	o.Stop = append(o.Stop, ends...)
-	r := &generateReport{Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}}
+	cached := o.Cache.Of(o.DType)
+	r := &generateReport{
+		Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}, CacheDType: cached.String(),
+		CacheBytes: generate.CacheBytes(info, cached, min(info.MaxPositions, len(prompt)+o.MaxNewTokens)),
+	}
+	if cached == tensor.U8 {
+		r.CacheDType = string(generate.Int8)
+	}
 	text := tok.DecodeStream(false)
 	for _, id := range prompt {
 		text.Next(id) // decides the space before the first word

@@ -7,12 +7,16 @@ import (
 )
 
 // AttentionRows are the rows of one head, or of adjacent heads, in a wider matrix: row i starts at
-// i*Stride. Exactly one of F32, BF16 and F16 is set.
+// i*Stride. Exactly one of F32, BF16, F16 and I8 is set.
 type AttentionRows struct {
 	F32    []float32
 	BF16   []uint16
 	F16    []uint16
+	I8     []uint8   // two's complement, for AttentionDecode only
+	Scales []float32 // of I8: one for each E columns, rows ScaleStride apart
 	Stride int
+
+	E, ScaleStride int
 }
 
 // From returns the rows from row i and column c on.
@@ -22,6 +26,8 @@ func (r AttentionRows) From(i, c int) AttentionRows {
 		r.F32 = r.F32[off:]
 	case r.BF16 != nil:
 		r.BF16 = r.BF16[off:]
+	case r.I8 != nil:
+		r.I8, r.Scales = r.I8[off:], r.Scales[i*r.ScaleStride+c/r.E:]
 	default:
 		r.F16 = r.F16[off:]
 	}
@@ -30,11 +36,17 @@ func (r AttentionRows) From(i, c int) AttentionRows {
 
 // widen converts the start of row i, which is not F32.
 func (r AttentionRows) widen(dst []float32, i int) {
-	if r.BF16 != nil {
+	switch {
+	case r.BF16 != nil:
 		BF16ToF32(dst, r.BF16[i*r.Stride:][:len(dst)])
-		return
+	case r.I8 != nil:
+		row, scale := r.I8[i*r.Stride:], r.Scales[i*r.ScaleStride:][:1]
+		for lo := 0; lo < len(dst); lo += quantBlock {
+			Dequantize(dst[lo:min(lo+quantBlock, len(dst))], row[lo:], scale)
+		}
+	default:
+		F16ToF32(dst, r.F16[i*r.Stride:][:len(dst)])
 	}
-	F16ToF32(dst, r.F16[i*r.Stride:][:len(dst)])
 }
 
 // narrow rounds src to the start of row i, which is not F32.

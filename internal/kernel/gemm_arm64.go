@@ -53,7 +53,19 @@ func tileNEON(t *gemmTile, rows int) int {
 }
 
 func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
-	transposeGeneric(dst, ldd, src, lds, rows, cols)
+	body, r := 0, 0
+	if impl.Current() == impl.NEON {
+		body = cols &^ 3
+	}
+	for ; rows-r >= 8 && body > 0; r += 8 {
+		transposeNEON(&dst[r], ldd, &src[r*lds], lds, body)
+	}
+	if r < rows && body > 0 {
+		transposeGeneric(dst[r:], ldd, src[r*lds:], lds, rows-r, body)
+	}
+	if body < cols {
+		transposeGeneric(dst[body*ldd:], ldd, src[body:], lds, rows, cols-body)
+	}
 }
 
 func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
@@ -68,4 +80,13 @@ func fmaPeak(n int) float64 {
 	return float64(n/24+1) * 24 * 4 * 2
 }
 
-func rowKernelFor(a, b Matrix) rowKernel { return rowKernel{} }
+// rowKernelFor returns the kernel of a product of one row; none has no run.
+func rowKernelFor(a, b Matrix) rowKernel {
+	switch {
+	case impl.Current() != impl.NEON:
+		return rowKernel{}
+	case b.H == nil:
+		return rowKernel{columns: 16, run: rowFloatsNEON}
+	}
+	return rowKernel{columns: 16, run: rowWideNEON}
+}

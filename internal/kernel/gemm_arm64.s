@@ -354,3 +354,1287 @@ loop:
 	SUBS $1, R0, R0
 	BNE loop
 	RET
+
+// func rowFloatsNEON(steps int, x, w *float32, ldw int, out *float32)
+TEXT ·rowFloatsNEON(SB), NOSPLIT, $0-40
+	MOVD steps+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD ldw+24(FP), R3
+	LSL $2, R3, R3
+	MOVD R2, R2
+	ADD R3, R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	ADD R3, R7, R8
+	ADD R3, R8, R9
+	ADD R3, R9, R10
+	ADD R3, R10, R11
+	ADD R3, R11, R12
+	ADD R3, R12, R13
+	ADD R3, R13, R14
+	ADD R3, R14, R15
+	ADD R3, R15, R19
+	ADD R3, R19, R20
+	ADD R3, R20, R21
+	ADD R3, R21, R3
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+
+step:
+	FMOVQ 0(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 16(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 32(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 48(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 64(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 80(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 96(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	FMOVQ 112(R1), F4
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R4), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841100 // fmla v0.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f841920 // fmla v0.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a0 // fmla v0.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R7), F5
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f841921 // fmla v1.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a1 // fmla v1.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R11), F5
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841102 // fmla v2.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f841922 // fmla v2.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a2 // fmla v2.4s, v5.4s, v4.s[3]
+	FMOVQ.P 16(R15), F5
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	PRFM (R3), PLDL2KEEP
+	ADD $64, R3
+	WORD $0x4e8738a9 // zip1 v9.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e8838c7 // zip1 v7.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e873928 // zip1 v8.4s, v9.4s, v7.4s
+	WORD $0x4e877927 // zip2 v7.4s, v9.4s, v7.4s
+	WORD $0x4e8638a9 // zip1 v9.4s, v5.4s, v6.4s
+	WORD $0x4e8678a5 // zip2 v5.4s, v5.4s, v6.4s
+	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f841923 // fmla v3.4s, v9.4s, v4.s[2]
+	WORD $0x4fa418a3 // fmla v3.4s, v5.4s, v4.s[3]
+	ADD $128, R1
+	SUBS $1, R0, R0
+	BNE step
+	MOVD out+32(FP), R0
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	FMOVQ F3, 48(R0)
+	RET
+
+// func rowWideNEON(steps int, x, w *float32, ldw int, out *float32)
+TEXT ·rowWideNEON(SB), NOSPLIT, $0-40
+	MOVD $rows<>(SB), R0
+	MOVD steps+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD w+16(FP), R3
+	MOVD ldw+24(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R3
+	ADD R4, R3, R5
+	ADD R4, R5, R6
+	ADD R4, R6, R7
+	ADD R4, R7, R8
+	ADD R4, R8, R9
+	ADD R4, R9, R10
+	ADD R4, R10, R11
+	ADD R4, R11, R12
+	ADD R4, R12, R13
+	ADD R4, R13, R14
+	ADD R4, R14, R15
+	ADD R4, R15, R19
+	ADD R4, R19, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R4
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+
+step:
+	FMOVQ 0(R2), F4
+	FMOVQ 0(R2), F4
+	FMOVQ 16(R2), F5
+	FMOVQ.P 16(R3), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	FMOVQ.P 16(R7), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e0 // fmla v0.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e0 // fmla v0.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e0 // fmla v0.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e0 // fmla v0.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e0 // fmla v0.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e0 // fmla v0.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c0 // fmla v0.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	FMOVQ.P 16(R11), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e1 // fmla v1.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e1 // fmla v1.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e1 // fmla v1.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e1 // fmla v1.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e1 // fmla v1.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e1 // fmla v1.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c1 // fmla v1.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	FMOVQ.P 16(R15), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e2 // fmla v2.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e2 // fmla v2.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e2 // fmla v2.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e2 // fmla v2.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e2 // fmla v2.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c2 // fmla v2.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	FMOVQ.P 16(R22), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e3 // fmla v3.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e3 // fmla v3.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e3 // fmla v3.4s, v7.4s, v4.s[3]
+	WORD $0x4f305544 // shl v4.4s, v10.4s, #16
+	WORD $0x4f851083 // fmla v3.4s, v4.4s, v5.s[0]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241d44 // and v4.16b, v10.16b, v4.16b
+	WORD $0x4fa51083 // fmla v3.4s, v4.4s, v5.s[1]
+	WORD $0x4f3054c4 // shl v4.4s, v6.4s, #16
+	WORD $0x4f851883 // fmla v3.4s, v4.4s, v5.s[2]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241cc4 // and v4.16b, v6.16b, v4.16b
+	WORD $0x4fa51883 // fmla v3.4s, v4.4s, v5.s[3]
+	FMOVQ 16(R2), F4
+	FMOVQ 32(R2), F4
+	FMOVQ 48(R2), F5
+	FMOVQ.P 16(R3), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	FMOVQ.P 16(R7), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e0 // fmla v0.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e0 // fmla v0.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e0 // fmla v0.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e0 // fmla v0.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e0 // fmla v0.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e0 // fmla v0.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c0 // fmla v0.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	FMOVQ.P 16(R11), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e1 // fmla v1.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e1 // fmla v1.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e1 // fmla v1.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e1 // fmla v1.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e1 // fmla v1.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e1 // fmla v1.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c1 // fmla v1.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	FMOVQ.P 16(R15), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e2 // fmla v2.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e2 // fmla v2.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e2 // fmla v2.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e2 // fmla v2.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e2 // fmla v2.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c2 // fmla v2.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	FMOVQ.P 16(R22), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e3 // fmla v3.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e3 // fmla v3.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e3 // fmla v3.4s, v7.4s, v4.s[3]
+	WORD $0x4f305544 // shl v4.4s, v10.4s, #16
+	WORD $0x4f851083 // fmla v3.4s, v4.4s, v5.s[0]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241d44 // and v4.16b, v10.16b, v4.16b
+	WORD $0x4fa51083 // fmla v3.4s, v4.4s, v5.s[1]
+	WORD $0x4f3054c4 // shl v4.4s, v6.4s, #16
+	WORD $0x4f851883 // fmla v3.4s, v4.4s, v5.s[2]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241cc4 // and v4.16b, v6.16b, v4.16b
+	WORD $0x4fa51883 // fmla v3.4s, v4.4s, v5.s[3]
+	FMOVQ 32(R2), F4
+	FMOVQ 64(R2), F4
+	FMOVQ 80(R2), F5
+	FMOVQ.P 16(R3), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	FMOVQ.P 16(R7), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e0 // fmla v0.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e0 // fmla v0.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e0 // fmla v0.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e0 // fmla v0.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e0 // fmla v0.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e0 // fmla v0.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c0 // fmla v0.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	FMOVQ.P 16(R11), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e1 // fmla v1.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e1 // fmla v1.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e1 // fmla v1.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e1 // fmla v1.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e1 // fmla v1.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e1 // fmla v1.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c1 // fmla v1.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	FMOVQ.P 16(R15), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e2 // fmla v2.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e2 // fmla v2.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e2 // fmla v2.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e2 // fmla v2.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e2 // fmla v2.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c2 // fmla v2.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	FMOVQ.P 16(R22), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e3 // fmla v3.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e3 // fmla v3.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e3 // fmla v3.4s, v7.4s, v4.s[3]
+	WORD $0x4f305544 // shl v4.4s, v10.4s, #16
+	WORD $0x4f851083 // fmla v3.4s, v4.4s, v5.s[0]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241d44 // and v4.16b, v10.16b, v4.16b
+	WORD $0x4fa51083 // fmla v3.4s, v4.4s, v5.s[1]
+	WORD $0x4f3054c4 // shl v4.4s, v6.4s, #16
+	WORD $0x4f851883 // fmla v3.4s, v4.4s, v5.s[2]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241cc4 // and v4.16b, v6.16b, v4.16b
+	WORD $0x4fa51883 // fmla v3.4s, v4.4s, v5.s[3]
+	FMOVQ 48(R2), F4
+	FMOVQ 96(R2), F4
+	FMOVQ 112(R2), F5
+	FMOVQ.P 16(R3), F6
+	FMOVQ.P 16(R5), F7
+	FMOVQ.P 16(R6), F8
+	FMOVQ.P 16(R7), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e0 // fmla v0.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e0 // fmla v0.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e0 // fmla v0.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e0 // fmla v0.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e0 // fmla v0.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e0 // fmla v0.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e0 // fmla v0.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c0 // fmla v0.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R8), F6
+	FMOVQ.P 16(R9), F7
+	FMOVQ.P 16(R10), F8
+	FMOVQ.P 16(R11), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e1 // fmla v1.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e1 // fmla v1.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e1 // fmla v1.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e1 // fmla v1.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e1 // fmla v1.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e1 // fmla v1.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e1 // fmla v1.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c1 // fmla v1.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R12), F6
+	FMOVQ.P 16(R13), F7
+	FMOVQ.P 16(R14), F8
+	FMOVQ.P 16(R15), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e2 // fmla v2.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e2 // fmla v2.4s, v7.4s, v4.s[3]
+	WORD $0x4f305547 // shl v7.4s, v10.4s, #16
+	WORD $0x4f8510e2 // fmla v2.4s, v7.4s, v5.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d47 // and v7.16b, v10.16b, v7.16b
+	WORD $0x4fa510e2 // fmla v2.4s, v7.4s, v5.s[1]
+	WORD $0x4f3054c7 // shl v7.4s, v6.4s, #16
+	WORD $0x4f8518e2 // fmla v2.4s, v7.4s, v5.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
+	WORD $0x4fa518c2 // fmla v2.4s, v6.4s, v5.s[3]
+	FMOVQ.P 16(R19), F6
+	FMOVQ.P 16(R20), F7
+	FMOVQ.P 16(R21), F8
+	FMOVQ.P 16(R22), F9
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4
+	WORD $0x4e8838ca // zip1 v10.4s, v6.4s, v8.4s
+	WORD $0x4e8878c6 // zip2 v6.4s, v6.4s, v8.4s
+	WORD $0x4e8938e8 // zip1 v8.4s, v7.4s, v9.4s
+	WORD $0x4e8978e7 // zip2 v7.4s, v7.4s, v9.4s
+	WORD $0x4e883949 // zip1 v9.4s, v10.4s, v8.4s
+	WORD $0x4e887948 // zip2 v8.4s, v10.4s, v8.4s
+	WORD $0x4e8738ca // zip1 v10.4s, v6.4s, v7.4s
+	WORD $0x4e8778c6 // zip2 v6.4s, v6.4s, v7.4s
+	WORD $0x4f305527 // shl v7.4s, v9.4s, #16
+	WORD $0x4f8410e3 // fmla v3.4s, v7.4s, v4.s[0]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d27 // and v7.16b, v9.16b, v7.16b
+	WORD $0x4fa410e3 // fmla v3.4s, v7.4s, v4.s[1]
+	WORD $0x4f305507 // shl v7.4s, v8.4s, #16
+	WORD $0x4f8418e3 // fmla v3.4s, v7.4s, v4.s[2]
+	FMOVQ 0(R0), F7
+	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
+	WORD $0x4fa418e3 // fmla v3.4s, v7.4s, v4.s[3]
+	WORD $0x4f305544 // shl v4.4s, v10.4s, #16
+	WORD $0x4f851083 // fmla v3.4s, v4.4s, v5.s[0]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241d44 // and v4.16b, v10.16b, v4.16b
+	WORD $0x4fa51083 // fmla v3.4s, v4.4s, v5.s[1]
+	WORD $0x4f3054c4 // shl v4.4s, v6.4s, #16
+	WORD $0x4f851883 // fmla v3.4s, v4.4s, v5.s[2]
+	FMOVQ 0(R0), F4
+	WORD $0x4e241cc4 // and v4.16b, v6.16b, v4.16b
+	WORD $0x4fa51883 // fmla v3.4s, v4.4s, v5.s[3]
+	ADD $128, R2
+	SUBS $1, R1, R1
+	BNE step
+	MOVD out+32(FP), R0
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	FMOVQ F3, 48(R0)
+	RET
+
+// func transposeNEON(dst *float32, ldd int, src *float32, lds int, n int)
+TEXT ·transposeNEON(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD n+32(FP), R4
+	LSL $2, R1, R1
+	LSL $2, R3, R3
+	MOVD R2, R2
+	ADD R3, R2, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	ADD R3, R7, R8
+	ADD R3, R8, R9
+	ADD R3, R9, R10
+	ADD R3, R10, R3
+
+loop:
+	FMOVQ.P 16(R2), F0
+	FMOVQ.P 16(R5), F1
+	FMOVQ.P 16(R6), F2
+	FMOVQ.P 16(R7), F3
+	WORD $0x4e823804 // zip1 v4.4s, v0.4s, v2.4s
+	WORD $0x4e827800 // zip2 v0.4s, v0.4s, v2.4s
+	WORD $0x4e833822 // zip1 v2.4s, v1.4s, v3.4s
+	WORD $0x4e837821 // zip2 v1.4s, v1.4s, v3.4s
+	WORD $0x4e823883 // zip1 v3.4s, v4.4s, v2.4s
+	WORD $0x4e827882 // zip2 v2.4s, v4.4s, v2.4s
+	WORD $0x4e813804 // zip1 v4.4s, v0.4s, v1.4s
+	WORD $0x4e817800 // zip2 v0.4s, v0.4s, v1.4s
+	FMOVQ.P 16(R8), F1
+	FMOVQ.P 16(R9), F5
+	FMOVQ.P 16(R10), F6
+	FMOVQ.P 16(R3), F7
+	WORD $0x4e863828 // zip1 v8.4s, v1.4s, v6.4s
+	WORD $0x4e867821 // zip2 v1.4s, v1.4s, v6.4s
+	WORD $0x4e8738a6 // zip1 v6.4s, v5.4s, v7.4s
+	WORD $0x4e8778a5 // zip2 v5.4s, v5.4s, v7.4s
+	WORD $0x4e863907 // zip1 v7.4s, v8.4s, v6.4s
+	WORD $0x4e867906 // zip2 v6.4s, v8.4s, v6.4s
+	WORD $0x4e853828 // zip1 v8.4s, v1.4s, v5.4s
+	WORD $0x4e857821 // zip2 v1.4s, v1.4s, v5.4s
+	FMOVQ F3, 0(R0)
+	FMOVQ F7, 16(R0)
+	ADD R1, R0, R0
+	FMOVQ F2, 0(R0)
+	FMOVQ F6, 16(R0)
+	ADD R1, R0, R0
+	FMOVQ F4, 0(R0)
+	FMOVQ F8, 16(R0)
+	ADD R1, R0, R0
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	ADD R1, R0, R0
+	SUBS $4, R4, R4
+	BNE loop
+	RET
+
+DATA rows<>+0(SB)/8, $0xffff0000ffff0000
+DATA rows<>+8(SB)/8, $0xffff0000ffff0000
+GLOBL rows<>(SB), RODATA|NOPTR, $16

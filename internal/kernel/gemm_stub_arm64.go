@@ -26,3 +26,27 @@ func tileNEONx1(k int, a *float32, sk int, b *float32, in *float32, ldin int, ou
 
 // peakNEON does n*24 independent fused multiply-adds on 4 floats each.
 func peakNEON(n int)
+
+// rowFloatsNEON sets out[r], r in [0, 16), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum)
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowFloatsNEON(steps int, x, w *float32, ldw int, out *float32)
+
+// rowWideNEON sets out[r], r in [0, 16), to
+//
+//	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum), with w in bfloat16
+//
+// ldw is in words of 4 bytes. It prefetches the rows that follow. steps is not 0.
+//
+//go:noescape
+func rowWideNEON(steps int, x, w *float32, ldw int, out *float32)
+
+// transposeNEON sets dst[c*ldd+r] = src[r*lds+c] for r in [0, 8) and c in [0, n);
+// n is a multiple of 4, not 0.
+//
+//go:noescape
+func transposeNEON(dst *float32, ldd int, src *float32, lds int, n int)

@@ -45,7 +45,9 @@ func dotQuantizedGeneric(x []float32, w []uint8, scales []float32) float32 {
 func Dequantize(dst []float32, w []uint8, scales []float32) {
 	whole := len(dst) &^ (quantBlock - 1)
 	dequantize(dst[:whole], w[:whole], scales[:whole/quantBlock])
-	dequantizeGeneric(dst[whole:], w[whole:len(dst)], scales[whole/quantBlock:])
+	if whole < len(dst) {
+		dequantizeGeneric(dst[whole:], w[whole:len(dst)], scales[whole/quantBlock:])
+	}
 }
 
 func dequantizeGeneric(dst []float32, w []uint8, scales []float32) {

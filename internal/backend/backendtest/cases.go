@@ -44,6 +44,7 @@ func cases() (cs []call) {
 	conversions(add)
 	attentions(add)
 	decodes(add)
+	cache8(add)
 	steps(add)
 	return fewer(cs)
 }

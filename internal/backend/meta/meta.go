@@ -194,7 +194,9 @@ func (b *Backend) attend(flops float64, p tensor.AttentionParams) {
 	b.attended += flops
 }
 
-func (b *Backend) AttentionDecode(_, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
+func (b *Backend) AttentionDecode(_, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams)          {}
+func (b *Backend) AttentionDecodeQuantized(_, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
+func (b *Backend) WriteRowsQuantized(x, y, z, u *tensor.Tensor)                                    { b.touch(x, y, z, u) }
 
 // AttentionBackward counts five products: the scores, and two gradients for each product of
 // Attention.

@@ -34,6 +34,11 @@ func (r *Backend) AttentionDecode(o, q, k, v, at *tensor.Tensor, p tensor.Attent
 	r.do("AttentionDecode o= q k v at p", false, o, q, k, v, at, p)
 }
 
+// AttentionDecodeQuantized records or runs the operation.
+func (r *Backend) AttentionDecodeQuantized(o, q, kv, scales, at *tensor.Tensor, p tensor.AttentionParams) {
+	r.do("AttentionDecodeQuantized o= q kv scales at p", false, o, q, kv, scales, at, p)
+}
+
 // Barrier records or runs the operation.
 func (r *Backend) Barrier(ts ...*tensor.Tensor) {
 	r.do("Barrier ts+", false, ts)
@@ -252,4 +257,9 @@ func (r *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 // WriteRows records or runs the operation.
 func (r *Backend) WriteRows(dst, x, at *tensor.Tensor) {
 	r.do("WriteRows dst+ x at", false, dst, x, at)
+}
+
+// WriteRowsQuantized records or runs the operation.
+func (r *Backend) WriteRowsQuantized(dst, scales, x, at *tensor.Tensor) {
+	r.do("WriteRowsQuantized dst+ scales+ x at", false, dst, scales, x, at)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
+
+	"trireme/asm/arm"
 )
 
 func main() {
@@ -81,6 +83,14 @@ func run(dir string) error {
 		n.tile(rows)
 	}
 	n.peak()
+	more := arm.New("rows")
+	for _, kind := range []rowKind{rowFloats, rowWide} {
+		rowNEON(more, kind)
+	}
+	transposeNEON(more)
+	rows, rowStubs := more.Bytes()
+	n.asm.Write(rows)
+	n.stubs.Write(rowStubs)
 	x := newAMX()
 	x.config()
 	for parts := 1; parts <= 3; parts++ {

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 func dropouts(m *machine) {
@@ -34,6 +35,17 @@ func dropouts(m *machine) {
 // kept compares words with below and returns a function that selects v in lanes with word >= below,
 // else other, or 0.
 func (m *machine) kept(words, below vec) func(v vec, other *vec) vec {
+	if m.arm != nil {
+		k := m.arm.NotBelow(m.a(words), m.a(below))
+		return func(v vec, other *vec) vec {
+			if other == nil {
+				return m.arm.And(m.a(v), k)
+			}
+			d := m.arm.Copy(k)
+			m.arm.Select(d, m.a(v), m.a(*other))
+			return d
+		}
+	}
 	if m.wide {
 		k := m.K()
 		const notLess = 5
@@ -48,7 +60,7 @@ func (m *machine) kept(words, below vec) func(v vec, other *vec) vec {
 			return d
 		}
 	}
-	k := m.binary(m.VPMAXUD, below, words)
+	k := m.binary(m.VPMAXUD, below, words).(reg.VecVirtual)
 	m.VPCMPEQD(words, k, k)
 	return func(v vec, other *vec) vec {
 		if other == nil {
@@ -63,6 +75,10 @@ func (m *machine) kept(words, below vec) func(v vec, other *vec) vec {
 // randomWords runs Philox on one counter per lane. Each group of four lanes is transposed at the end;
 // lane 4g+j has counter groups*j+g, so that the words come out in order.
 func randomWords(m *machine) {
+	if m.arm != nil {
+		m.randomWordsNEON()
+		return
+	}
 	steps := m.StaticGlobal("vectorCounters" + m.suffix)
 	m.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range m.w {
@@ -113,8 +129,7 @@ func randomWords(m *machine) {
 	m.SUBQ(operand.U8(4*m.w), n)
 	m.JLT(operand.LabelRef("done"))
 	m.Label("loop")
-	c0, c1, c2, c3, k0, k1 := m.load(at), word(1), word(2), word(3), word(4), word(5)
-	p, q := m.vec(), m.vec()
+	var c0, c1, c2, c3, k0, k1, p, q vec = m.load(at), word(1), word(2), word(3), word(4), word(5), m.vec(), m.vec()
 	for round := range 10 {
 		multiply(c0, p, 0xD2511F53)
 		multiply(c2, q, 0xCD9E8D57)
@@ -129,7 +144,7 @@ func randomWords(m *machine) {
 	a, b := m.binary(m.VPUNPCKLDQ, c1, c0), m.binary(m.VPUNPCKHDQ, c1, c0)
 	e, f := m.binary(m.VPUNPCKLDQ, c3, c2), m.binary(m.VPUNPCKHDQ, c3, c2)
 	for j, v := range []vec{m.binary(m.VPUNPCKLQDQ, e, a), m.binary(m.VPUNPCKHQDQ, e, a), m.binary(m.VPUNPCKLQDQ, f, b), m.binary(m.VPUNPCKHQDQ, f, b)} {
-		m.VMOVUPS(v, operand.Mem{Base: dst, Disp: 4 * m.w * j})
+		m.VMOVUPS(v, operand.Mem{Base: dst.(reg.Register), Disp: 4 * m.w * j})
 	}
 	m.VPADDD(m.bits(uint32(m.w)), at, at)
 	m.ADDQ(operand.I32(16*m.w), dst)

@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"trireme/asm/arm"
 )
 
 // least approximates the logarithm of the smallest normal number. exp returns 0 below it, since
@@ -12,6 +14,9 @@ const least = -87.3
 // exp computes e^x to 1 ulp: x = n ln2 + r with r in +-ln2/2, a polynomial in r (Moshier, Cephes
 // expf), times 2^n. Overflow gives infinity, subnormal results are 0, NaN stays NaN.
 func (m *machine) exp(x vec) vec {
+	if m.arm != nil {
+		return m.expNEON(m.a(x))
+	}
 	low := m.load(m.f(least))
 	var k reg.OpmaskVirtual
 	above := m.vec()
@@ -23,21 +28,14 @@ func (m *machine) exp(x vec) vec {
 		m.VCMPPS(operand.U8(notLess), low, x, above)
 	}
 	x = m.max(low, m.min(m.load(m.f(89)), x))
-	t := m.mul(x, m.f(1.44269504088896341))
+	t := m.mul(x, m.f(log2e))
 	n := m.vec()
 	if m.wide {
 		m.VRNDSCALEPS(operand.U8(8), t, n)
 	} else {
 		m.VROUNDPS(operand.U8(8), t, n)
 	}
-	m.fnma(x, n, m.bits(0x3f317200)) // ln2 in two parts
-	m.fnma(x, n, m.bits(0x35bfbe8e))
-	p := m.load(m.f(1.9875691500e-4))
-	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
-		m.horner(p, x, m.f(c))
-	}
-	m.horner(p, m.mul(x, x), x)
-	p = m.add(p, m.f(1))
+	p := m.expOf(x, n)
 	if m.wide {
 		m.VSCALEFPS_Z(n, p, k, above)
 		return above
@@ -53,6 +51,36 @@ func (m *machine) exp(x vec) vec {
 		p = m.mul(p, e)
 	}
 	return m.and(p, above)
+}
+
+const log2e = 1.44269504088896341
+
+// expOf computes e^(x - n ln2), and overwrites x.
+func (m *machine) expOf(x, n vec) vec {
+	m.fnma(x, n, m.bits(0x3f317200)) // ln2 in two parts
+	m.fnma(x, n, m.bits(0x35bfbe8e))
+	p := m.load(m.f(1.9875691500e-4))
+	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		m.horner(&p, x, m.f(c))
+	}
+	m.horner(&p, m.mul(x, x), x)
+	return m.add(p, m.f(1))
+}
+
+// expNEON is exp with 2^n in two factors, as for AVX2.
+func (m *machine) expNEON(x arm.Reg) vec {
+	b := m.arm
+	low := b.Float(least)
+	below := b.Greater(low, x)
+	x = b.Max(low, b.Min(b.Float(89), x))
+	n := b.Round(b.Mul(x, b.Float(log2e)))
+	p := m.a(m.expOf(x, n))
+	i := b.ToWords(n)
+	h := b.RightSigned(i, 1)
+	for _, e := range []arm.Reg{h, b.SubWords(i, h)} {
+		p = b.Mul(p, b.Left(b.AddWords(e, b.Const(127)), 23))
+	}
+	return b.AndNot(p, below)
 }
 
 func (m *machine) neg(x vec) vec { return m.xor(x, m.bits(0x80000000)) }
@@ -76,15 +104,20 @@ func (m *machine) clamp(x vec, lo, hi float64) vec {
 func (m *machine) normalCDF(x vec) vec {
 	z := m.mul(m.and(x, m.bits(0x7fffffff)), m.f(0.70710678118654752))
 	d := m.load(m.f(0.5))
-	m.horner(d, z, m.f(1))
+	m.horner(&d, z, m.f(1))
 	t := m.reciprocal(d)
 	p := m.load(m.f(0.17087277))
 	for _, c := range []float64{-0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223} {
-		m.horner(p, t, m.f(c))
+		m.horner(&p, t, m.f(c))
 	}
 	m.fnma(p, z, z)
 	half := m.mul(m.mul(t, m.exp(p)), m.f(0.5))
 	up := m.sub(m.load(m.f(1)), half)
+	if m.arm != nil {
+		k := m.arm.RightSigned(m.a(x), 31)
+		m.arm.Select(k, m.a(half), m.a(up))
+		return k
+	}
 	d2 := m.vec()
 	if m.wide {
 		k := m.K()

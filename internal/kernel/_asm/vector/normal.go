@@ -5,6 +5,7 @@ import (
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // doubles emits float64 and 64-bit integer code for eight lanes. Products and sums are rounded one by
@@ -80,7 +81,7 @@ func normals(m *machine) {
 	}
 	m.function("normal", "func(dst []float32, seed, stream, k uint64, std float64)",
 		"is normalGeneric from element 2k, for multiples of 16, with its bits.")
-	dst, n := m.base("dst"), m.length("dst")
+	dst, n := m.base("dst").(reg.Register), m.length("dst")
 	seed, seedHi, stream, streamHi, at := d.word("seed"), m.ZMM(), d.word("stream"), m.ZMM(), d.word("k")
 	m.VPSRLQ(operand.U8(32), seed, seedHi)
 	m.VPSRLQ(operand.U8(32), stream, streamHi)

@@ -20,7 +20,7 @@ func norms(m *machine) {
 	m.function("sum", "func(x []float32) float64", "is sumGeneric in F32 lanes.")
 	x = m.base("x")
 	acc = m.accumulators(sums)
-	m.loop("x", "", sums, func(u int) { m.VADDPS(m.get(x, u), acc[u], acc[u]) })
+	m.loop("x", "", sums, func(u int) { m.addTo(acc[u], m.get(x, u)) })
 	m.result(0, acc)
 	m.end()
 
@@ -49,7 +49,7 @@ func norms(m *machine) {
 	acc, accX := m.accumulators(sums/2), m.accumulators(sums/2)
 	m.loop("dy", "", sums/2, func(u int) {
 		p := m.mul(m.get(dy, u), m.get(w, u))
-		m.VADDPS(p, acc[u], acc[u])
+		m.addTo(acc[u], p)
 		m.fma(accX[u], p, m.keep(m.sub(m.get(x, u), mean)))
 	})
 	m.result(0, acc)
@@ -69,7 +69,7 @@ func norms(m *machine) {
 	mean, rstd = m.scalar("mean"), m.scalar("rstd")
 	m.loop("y", "", 2, func(u int) {
 		v := m.mul(m.sub(m.get(x, u), mean), rstd)
-		m.horner(v, m.get(w, u), m.get(b, u))
+		m.horner(&v, m.get(w, u), m.get(b, u))
 		m.put(v, y, u)
 	})
 	m.end()
@@ -112,11 +112,20 @@ func gradient(m *machine, layer bool) {
 			m.put(g, dx, u)
 		}
 	}
-	m.TESTQ(dres, dres)
-	m.JZ(operand.LabelRef("plain"))
+	if m.arm != nil {
+		m.arm.Branch("plain", "CBZ R%d,", dres)
+	} else {
+		m.TESTQ(dres, dres)
+		m.JZ(operand.LabelRef("plain"))
+	}
 	m.loop("dx", "res", 1, body(true))
-	m.end()
-	m.Label("plain")
+	if m.arm != nil {
+		m.arm.Op("RET")
+		m.arm.Label("plain")
+	} else {
+		m.end()
+		m.Label("plain")
+	}
 	m.loop("dx", "plain", 1, body(false))
 	m.end()
 }

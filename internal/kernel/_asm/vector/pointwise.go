@@ -1,6 +1,11 @@
 package main
 
-import "github.com/mmcloughlin/avo/operand"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+
+	"trireme/asm/arm"
+)
 
 const (
 	geluRoot = 0.79788456080286535588 // sqrt(2/pi)
@@ -42,7 +47,7 @@ func pointwise(m *machine) {
 		g := m.get(a, u)
 		e, s := m.logistic(m.max(m.load(m.f(-88)), g)) // clamped so that e is finite: 1-s is e*s
 		f := m.mul(e, s)
-		m.horner(f, g, m.f(1)) // 1 + g(1-s)
+		m.horner(&f, g, m.f(1)) // 1 + g(1-s)
 		dy, up := m.get(y, u), m.get(b, u)
 		ds := m.mul(dy, s)
 		m.put(m.mul(m.mul(ds, up), f), d, u)
@@ -66,9 +71,9 @@ func pointwise(m *machine) {
 		q := m.mul(x, x)
 		e, s := m.logistic(m.mul(m.geluInner(q), x))
 		slope := m.load(m.f(6 * geluRoot * geluCube))
-		m.horner(slope, q, m.f(2*geluRoot))
+		m.horner(&slope, q, m.f(2*geluRoot))
 		g := m.mul(m.mul(m.mul(e, s), x), slope)
-		m.horner(g, s, s)
+		m.horner(&g, s, s)
 		m.put(m.mul(g, m.get(y, u)), d, u)
 	})
 	m.end()
@@ -98,13 +103,28 @@ func pointwise(m *machine) {
 // geluInner computes 2*sqrt(2/pi)*(1 + 0.044715 q) for q = x^2.
 func (m *machine) geluInner(q vec) vec {
 	p := m.load(m.f(2 * geluRoot * geluCube))
-	m.horner(p, q, m.f(2*geluRoot))
+	m.horner(&p, q, m.f(2*geluRoot))
 	return p
 }
 
 func ropes(m *machine) {
 	m.function("rope", "func(dst, x, cos, sin []float32, headDim int, flip uint32)", "is ropeGeneric; flip is the sign bit for the inverse.")
 	d, x, c, s := m.base("dst"), m.base("x"), m.base("cos"), m.base("sin")
+	half := func(db, xb operand.Op, flip vec) func(int) {
+		return func(u int) {
+			cos, sin := m.get(c, u), m.xor(m.get(s, u), flip)
+			a, b := m.get(x, u), m.get(xb, u)
+			p, q := m.mul(a, cos), m.mul(b, cos)
+			m.fnma(p, b, sin)
+			m.fma(q, a, sin)
+			m.put(p, d, u)
+			m.put(q, db, u)
+		}
+	}
+	if m.arm != nil {
+		m.ropeNEON(m.a(d), m.a(x), half)
+		return
+	}
 	addr, err := m.Param("flip").Resolve()
 	if err != nil {
 		panic(err)
@@ -119,21 +139,37 @@ func ropes(m *machine) {
 	m.Label("head")
 	m.CMPQ(left, step)
 	m.JLT(operand.LabelRef("end"))
-	m.LEAQ(operand.Mem{Base: d, Index: m.n, Scale: 4}, db)
-	m.LEAQ(operand.Mem{Base: x, Index: m.n, Scale: 4}, xb)
-	m.loopTo("half", 1, func(u int) {
-		cos, sin := m.get(c, u), m.xor(m.get(s, u), flip)
-		a, b := m.get(x, u), m.get(xb, u)
-		p, q := m.mul(a, cos), m.mul(b, cos)
-		m.fnma(p, b, sin)
-		m.fma(q, a, sin)
-		m.put(p, d, u)
-		m.put(q, db, u)
-	})
-	m.LEAQ(operand.Mem{Base: d, Index: step, Scale: 4}, d)
-	m.LEAQ(operand.Mem{Base: x, Index: step, Scale: 4}, x)
+	m.LEAQ(operand.Mem{Base: d.(reg.Register), Index: m.n, Scale: 4}, db)
+	m.LEAQ(operand.Mem{Base: x.(reg.Register), Index: m.n, Scale: 4}, xb)
+	m.loopTo("half", 1, half(db, xb, flip))
+	m.LEAQ(operand.Mem{Base: d.(reg.Register), Index: step, Scale: 4}, d)
+	m.LEAQ(operand.Mem{Base: x.(reg.Register), Index: step, Scale: 4}, x)
 	m.SUBQ(step, left)
 	m.JMP(operand.LabelRef("head"))
 	m.Label("end")
+	m.end()
+}
+
+// ropeNEON loops over heads; half is the body of one.
+func (m *machine) ropeNEON(d, x arm.Reg, half func(db, xb operand.Op, flip vec) func(int)) {
+	b := m.arm
+	sign, left, step := b.G(), b.Arg("dst.len"), b.Arg("headDim")
+	b.Op("MOVWU "+b.Address("flip")+", R%d", sign)
+	flip := b.V()
+	b.Op("VDUP R%d, V%d.S4", sign, flip)
+	m.an = b.G()
+	b.Op("LSR $1, R%d, R%d", step, m.an)
+	db, xb := b.G(), b.G()
+	b.Label("head")
+	b.Op("CMP R%d, R%d", step, left)
+	b.Branch("end", "BLT")
+	b.Op("ADD R%d<<2, R%d, R%d", m.an, d, db)
+	b.Op("ADD R%d<<2, R%d, R%d", m.an, x, xb)
+	m.loopTo("half", 1, half(db, xb, flip))
+	b.Op("ADD R%d<<2, R%d, R%d", step, d, d)
+	b.Op("ADD R%d<<2, R%d, R%d", step, x, x)
+	b.Op("SUB R%d, R%d", step, left)
+	b.Branch("head", "B")
+	b.Label("end")
 	m.end()
 }

@@ -1,17 +1,24 @@
 package main
 
-import "github.com/mmcloughlin/avo/operand"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // quantBlock is the number of 8-bit weights that share a scale.
 const quantBlock = 64
 
 // quantized emits kernels of 8-bit weights, which read whole blocks.
 func quantized(m *machine) {
+	if m.arm != nil {
+		m.quantizedNEON()
+		return
+	}
 	blocks := func(body func(weight, float func(v int) operand.Mem, scale vec)) {
 		n, i, b := m.length("scales"), m.GP64(), m.GP64()
-		s := m.base("scales")
-		w := m.base("w")
-		f := m.base("x")
+		s := m.base("scales").(reg.Register)
+		w := m.base("w").(reg.Register)
+		f := m.base("x").(reg.Register)
 		m.XORQ(i, i)
 		m.XORQ(b, b)
 		m.CMPQ(b, n)
@@ -49,7 +56,7 @@ func quantized(m *machine) {
 			m.fma(sums[v], p, scale)
 		}
 	})
-	m.Store(m.lanes(m.add(sums[0], sums[1]), m.VADDPS), m.ReturnIndex(0))
+	m.single(m.reduce(m.add(sums[0], sums[1]), false))
 	m.end()
 
 	m.function("dequantize", "func(x []float32, w []uint8, scales []float32)", "is dequantizeGeneric for whole blocks; x is dst.")

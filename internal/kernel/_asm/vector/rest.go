@@ -15,6 +15,10 @@ func rest(m *machine) {
 	}
 	m.loop("x", "", sums, func(u int) {
 		switch {
+		case m.arm != nil && m.masked:
+			m.arm.MaxInto(m.a(acc[u]), m.arm.Repeat(m.address(x)))
+		case m.arm != nil:
+			m.arm.MaxInto(m.a(acc[u]), m.a(m.get(x, u)))
 		case !m.masked:
 			m.VMAXPS(m.at(x, u), acc[u], acc[u])
 		case m.wide:
@@ -25,7 +29,7 @@ func rest(m *machine) {
 		}
 	})
 	v := m.max(m.max(acc[0], acc[1]), m.max(acc[2], acc[3]))
-	m.Store(m.lanes(v, m.VMAXPS), m.ReturnIndex(0))
+	m.single(m.reduce(v, true))
 	m.end()
 
 	m.function("expSum", "func(x []float32, top float32) float64", "is expSumGeneric in F32 lanes.")
@@ -35,7 +39,7 @@ func rest(m *machine) {
 	m.loop("x", "", 1, func(u int) {
 		e := m.exp(m.sub(m.get(x, u), top))
 		m.put(e, x, u)
-		m.VADDPS(m.keep(e), total[0], total[0])
+		m.addTo(total[0], m.keep(e))
 	})
 	m.result(0, total)
 	m.end()
@@ -47,10 +51,17 @@ func rest(m *machine) {
 func adamw(m *machine) {
 	m.function("adamw", "func(p, m, v, g []float32, s *[9]float32)", "is adamwGeneric.")
 	p, mo, v, g := m.base("p"), m.base("m"), m.base("v"), m.base("g")
-	s := m.Load(m.Param("s"), m.GP64())
 	var f [9]vec
-	for i := range f {
-		f[i] = m.broadcast(operand.Mem{Base: s, Disp: 4 * i})
+	if m.arm != nil {
+		s := m.arm.Arg("s")
+		for i := range f {
+			f[i] = m.arm.Dup(m.arm.Lane(s, 4*i))
+		}
+	} else {
+		s := m.Load(m.Param("s"), m.GP64())
+		for i := range f {
+			f[i] = m.broadcast(operand.Mem{Base: s, Disp: 4 * i})
+		}
 	}
 	keep, beta1, new1, beta2, new2, rate, root, eps, scale := f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8]
 	m.loop("p", "", 1, func(u int) {
@@ -64,7 +75,7 @@ func adamw(m *machine) {
 		vi = m.flush(vi)
 		m.put(vi, v, u)
 		r := m.sqrt(vi)
-		m.horner(r, root, eps)
+		m.horner(&r, root, eps)
 		q := m.div(m.mul(mi, rate), r)
 		m.put(m.sub(m.mul(m.get(p, u), keep), q), p, u)
 	})
@@ -73,7 +84,11 @@ func adamw(m *machine) {
 
 // flush replaces subnormal numbers by 0.
 func (m *machine) flush(v vec) vec {
-	exponent, d := m.bits(0x7f800000), m.vec()
+	exponent := m.bits(0x7f800000)
+	if m.arm != nil {
+		return m.arm.And(m.a(v), m.arm.Test(m.a(v), m.a(exponent)))
+	}
+	d := m.vec()
 	if m.wide {
 		k := m.K()
 		m.VPTESTMD(exponent, v, k)
@@ -88,13 +103,17 @@ func (m *machine) flush(v vec) vec {
 // blockSquares handles full blocks of 64 only.
 func blockSquares(m *machine) {
 	m.function("blockSquares", "func(dst []float64, x []float32)", "is blockSquaresGeneric for whole blocks, with its bits.")
-	d, n, x := m.base("dst"), m.length("dst"), m.base("x")
+	if m.arm != nil {
+		m.blockSquaresNEON()
+		return
+	}
+	d, n, x := m.base("dst").(reg.Register), m.length("dst"), m.base("x").(reg.Register)
 	m.TESTQ(n, n)
 	m.JZ(operand.LabelRef("done"))
 	m.Label("block")
 	var y reg.VecVirtual
 	if m.wide {
-		acc := m.zero()
+		acc := m.zero().(reg.VecVirtual)
 		for j := range 8 {
 			v := m.ZMM()
 			m.VCVTPS2PD(operand.Mem{Base: x, Disp: 32 * j}, v)
@@ -130,6 +149,10 @@ func blockSquares(m *machine) {
 
 // conversions handle multiples of 16 elements; Go does the rest, with the same bits.
 func conversions(m *machine) {
+	if m.arm != nil {
+		m.conversionsNEON()
+		return
+	}
 	sixteens := func(param string, body func(i reg.Register)) {
 		n, i := m.length(param), m.GP64()
 		m.ANDQ(operand.I8(-16), n)
@@ -144,11 +167,11 @@ func conversions(m *machine) {
 		m.Label("done")
 		m.end()
 	}
-	half := func(base, i reg.Register, v int) operand.Mem {
-		return operand.Mem{Base: base, Index: i, Scale: 2, Disp: 2 * m.w * v}
+	half := func(base operand.Op, i reg.Register, v int) operand.Mem {
+		return operand.Mem{Base: base.(reg.Register), Index: i, Scale: 2, Disp: 2 * m.w * v}
 	}
-	full := func(base, i reg.Register, v int) operand.Mem {
-		return operand.Mem{Base: base, Index: i, Scale: 4, Disp: 4 * m.w * v}
+	full := func(base operand.Op, i reg.Register, v int) operand.Mem {
+		return operand.Mem{Base: base.(reg.Register), Index: i, Scale: 4, Disp: 4 * m.w * v}
 	}
 	vectors := 16 / m.w
 
