@@ -28,6 +28,7 @@ var comparisons = []comparison{
 	{"ranks", (*harness).ranks, true},
 	{"mpi", (*harness).mpi, false},
 	{"tokenize", (*harness).tokenize, false},
+	{"checkpoint", (*harness).checkpoint, true},
 }
 
 func main() {
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 type options struct {
 	args                        []string // as given
 	trireme, python             string   // programs; "": build trireme, install PyTorch
-	pairs, steps                int
+	pairs, steps, mib           int
 	configs, threads            []string // configs may be empty: those of each comparison
 	dtypes, peers, instructions []string
 	texts, tokenizers           []string // of tokenize; may be empty
@@ -91,6 +92,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	f.StringVar(&o.python, "python", "", "Python `FILE` that imports torch, for tokenize tokenizers; empty: PyTorch "+torchVersion+", tokenizers "+huggingFace.version+" are installed in the user's cache directory on first use")
 	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs, ours and theirs in turn")
 	f.IntVar(&o.steps, "steps", 5, "measured steps of each training run")
+	f.IntVar(&o.mib, "mib", 1024, "MiB of the checkpoint and of the model of checkpoint: a multiple of 8")
 	f.StringVar(&o.json, "json", "", "write results to `FILE`")
 	f.StringVar(&o.svg, "svg", "", "draw tokens per second of step to `FILE`")
 	f.StringVar(&o.from, "from", "", "print and draw results of `FILE`, written with -json, instead of measuring")
@@ -169,6 +171,8 @@ func (o options) check() error {
 		return fmt.Errorf("-pairs is %d: it must be at least 1", o.pairs)
 	case o.steps < 1:
 		return fmt.Errorf("-steps is %d: it must be at least 1", o.steps)
+	case o.mib < ddMiB || o.mib%ddMiB != 0:
+		return fmt.Errorf("-mib is %d: it must be a multiple of %d", o.mib, ddMiB)
 	case o.from != "" && (len(o.what) > 0 || o.json != ""):
 		return errors.New("-from measures nothing. try: -from FILE -svg OUT, without -json and comparisons")
 	case o.from == "" && len(o.what) == 0:

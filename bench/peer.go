@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,15 +30,16 @@ var (
 // library is a package of PyPI and the programs that import it.
 type library struct {
 	name, pkg, version string
-	cost               string // of its installation
+	more               []string // further requirements
+	cost               string   // of its installation
 	program            string
 	files              map[string][]byte
 }
 
 var (
-	pyTorch = library{"PyTorch", "torch", torchVersion, "some minutes and gigabytes", "peer.py",
+	pyTorch = library{"PyTorch", "torch", torchVersion, []string{"safetensors==0.8.0"}, "some minutes and gigabytes", "peer.py",
 		map[string][]byte{"peer.py": peerProgram, "peer_step.py": peerStep}}
-	huggingFace = library{"tokenizers", "tokenizers", "0.23.3", "some megabytes", "peer_tokenize.py",
+	huggingFace = library{"tokenizers", "tokenizers", "0.23.3", nil, "some megabytes", "peer_tokenize.py",
 		map[string][]byte{"peer_tokenize.py": peerTokenize}}
 )
 
@@ -71,8 +70,13 @@ func newPeer(ctx context.Context, l library, python, dir string, progress io.Wri
 	return &peer{l, python, dir}, nil
 }
 
-// install creates a virtual environment with the library in dir and returns its Python. A file in dir marks a
-// complete one.
+// requirements are pip's arguments.
+func (l library) requirements() []string {
+	return append([]string{l.pkg + "==" + l.version}, l.more...)
+}
+
+// install creates a virtual environment with the library in dir and returns its Python. A file in dir lists what a
+// complete one has; older commands may have installed less.
 func (l library) install(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	python, complete := filepath.Join(dir, "bin", "python3"), filepath.Join(dir, "complete")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -83,23 +87,28 @@ func (l library) install(ctx context.Context, dir string, progress io.Writer) (s
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(complete); !errors.Is(err, fs.ErrNotExist) {
-		return python, err
+	want := strings.Join(l.requirements(), " ")
+	have, err := os.ReadFile(complete)
+	if err == nil && string(have) == want {
+		return python, nil
 	}
 	if _, err := exec.LookPath("python3"); err != nil {
 		return "", fmt.Errorf("python3 is not in PATH. try: install Python 3, or -python FILE that imports %s", l.pkg)
 	}
 	fmt.Fprintf(progress, "installing %s %s in %s, once: %s\n", l.name, l.version, dir, l.cost)
-	if err := os.RemoveAll(dir); err != nil {
-		return "", err
+	if err != nil {
+		if err := os.RemoveAll(dir); err != nil {
+			return "", err
+		}
+		if _, err := output(command(ctx, "python3", "-m", "venv", dir)); err != nil {
+			return "", fmt.Errorf("python3 -m venv %s: %w. try: install Python's venv, or -python FILE that imports %s", dir, err, l.pkg)
+		}
 	}
-	if _, err := output(command(ctx, "python3", "-m", "venv", dir)); err != nil {
-		return "", fmt.Errorf("python3 -m venv %s: %w. try: install Python's venv, or -python FILE that imports %s", dir, err, l.pkg)
+	pip := append([]string{"-m", "pip", "--disable-pip-version-check", "install", "--quiet"}, l.requirements()...)
+	if _, err := output(command(ctx, python, pip...)); err != nil {
+		return "", fmt.Errorf("pip install %s: %w. try: pip's environment variables for an index or a proxy, or -python FILE that imports %s", want, err, l.pkg)
 	}
-	if _, err := output(command(ctx, python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", l.pkg+"=="+l.version)); err != nil {
-		return "", fmt.Errorf("pip install %s==%s: %w. try: pip's environment variables for an index or a proxy, or -python FILE that imports %s", l.pkg, l.version, err, l.pkg)
-	}
-	return python, os.WriteFile(complete, nil, 0o644)
+	return python, os.WriteFile(complete, []byte(want), 0o644)
 }
 
 // version returns the version of PyTorch and the instruction set that it selects.

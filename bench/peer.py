@@ -5,6 +5,7 @@
         [--dtype float32|bfloat16] [--compiled] [--threads N] [--ranks N --strategy ddp|fully_shard]
     peer.py gemm --shapes 512x512x512,2048x768x3072_t [--dtype float32|bfloat16] [--threads N]
     peer.py collectives --ranks 2
+    peer.py load --model FILE [--dtype float32|bfloat16]
 
 An error is one line on the standard error, and the exit status is 1. On PyTorch 1.13 all but bfloat16,
 --compiled and fully_shard runs; these need 2.x.
@@ -25,7 +26,7 @@ BEGAN = time.time()
 
 def arguments():
     p = argparse.ArgumentParser()
-    p.add_argument("what", choices=["version", "step", "gemm", "collectives"])
+    p.add_argument("what", choices=["version", "step", "gemm", "collectives", "load"])
     p.add_argument("--began", type=float, default=BEGAN, help="start of first_step_s, in seconds since 1970")
     p.add_argument("--threads", type=int, default=1, help="per rank")
     p.add_argument("--ranks", type=int, default=1)
@@ -37,6 +38,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--warmup", type=int, default=3)
     p.add_argument("--shapes", default="", help="products of gemm")
+    p.add_argument("--model", help="safetensors file of load")
     p.add_argument("--seconds", type=float, default=0.6, help="per product or collective")
     return p.parse_args()
 
@@ -141,6 +143,19 @@ def collectives(a):
     return {"res": figures} if rank == 0 else None
 
 
+def load(a):
+    """Reads each tensor into memory of its own, converted to the type, as a model's parameters are."""
+    import torch
+    from safetensors import safe_open
+
+    began, state = time.perf_counter(), {}
+    with safe_open(a.model, framework="pt", device="cpu") as f:
+        for name in f.keys():
+            tensor = f.get_tensor(name)
+            state[name] = torch.empty(tensor.shape, dtype=getattr(torch, a.dtype)).copy_(tensor)
+    return {"seconds": time.perf_counter() - began}
+
+
 def main():
     a = arguments()
     if a.ranks > 1 and "PEER_RANK" not in os.environ:
@@ -156,6 +171,8 @@ def main():
             result = gemm(a)
         elif a.what == "collectives":
             result = collectives(a)
+        elif a.what == "load":
+            result = load(a)
         else:
             import peer_step
 

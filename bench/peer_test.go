@@ -39,7 +39,7 @@ if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python3"; fi
 		}
 	}
 	text, err := os.ReadFile(log)
-	if want := "-m venv " + dir + "\n-m pip --disable-pip-version-check install --quiet torch==" + torchVersion + "\n"; err != nil || string(text) != want {
+	if want := "-m venv " + dir + "\n-m pip --disable-pip-version-check install --quiet " + strings.Join(pyTorch.requirements(), " ") + "\n"; err != nil || string(text) != want {
 		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 	if got := progress.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "installing PyTorch "+torchVersion+" in "+dir) {
@@ -53,7 +53,7 @@ func TestInstallFails(t *testing.T) {
 		"venv": {"echo 'ensurepip is not available'; exit 1", "ensurepip is not available. try: install Python's venv, or -python FILE that imports torch"},
 		"pip": {`if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python3"; exit; fi
 echo 'ERROR: Could not find a version' >&2; echo 'ERROR: No matching distribution found' >&2; exit 1`,
-			"pip install torch==" + torchVersion + ": ERROR: No matching distribution found. try: pip's environment variables"},
+			"pip install " + strings.Join(pyTorch.requirements(), " ") + ": ERROR: No matching distribution found. try: pip's environment variables"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cache", "torch")

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"sync"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
+	"trireme/internal/concurrent"
 	"trireme/tensor"
 )
 
@@ -96,8 +98,8 @@ type LoadOptions struct {
 	Device tensor.Memory
 }
 
-// Load fills the items' Data. It reads the byte ranges they need, widened to whole chunks, and
-// checks each chunk's CRC. It returns an error before reading if a tensor is missing or has another
+// Load fills the items' Data, with all processors if it is in host memory. It reads the byte ranges they need,
+// widened to whole chunks, and checks each chunk's CRC. It returns an error before reading if a tensor is missing or has another
 // shape or dtype. After an error the items' contents are undefined.
 func (c *Checkpoint) Load(ctx context.Context, items []Item, o LoadOptions) error {
 	for _, it := range items {
@@ -105,14 +107,43 @@ func (c *Checkpoint) Load(ctx context.Context, items []Item, o LoadOptions) erro
 			return err
 		}
 	}
-	r := reader{c: c, memory: memory{o.Device}, chunk: make([]byte, c.m.ChunkBytes)}
+	parts, workers := divide(items, loadParts*c.m.ChunkBytes/8), concurrent.Processors()
+	if slices.ContainsFunc(items, func(it Item) bool { return it.Box.Elems() > 0 && it.Data.Buffer().Bytes == nil }) {
+		workers = 1
+	}
+	readers := make([]reader, max(1, min(workers, len(parts))))
+	for i := range readers {
+		readers[i] = reader{c: c, memory: memory{o.Device}}
+	}
+	err := concurrent.Each(workers, len(parts), func(worker, i int) error { return readers[worker].item(ctx, parts[i]) })
+	if err == nil {
+		readers[0].memory.sync()
+	}
+	return err
+}
+
+// loadParts is the number of chunks of a part of an item that has elements of 8 bytes. One goroutine loads a part.
+// The parts of an item that was saved as one piece begin with a chunk.
+const loadParts = 64
+
+// divide cuts items in host memory into parts of up to size elements.
+func divide(items []Item, size int) (parts []Item) {
 	for _, it := range items {
-		if err := r.item(ctx, it); err != nil {
-			return err
+		n := it.Box.Elems()
+		if n <= size || it.Data.Buffer().Bytes == nil {
+			parts = append(parts, it)
+			continue
+		}
+		for at := 0; at < n; at += size {
+			lo := at
+			for _, box := range it.Box.Range(at, min(n, at+size)) {
+				part := it
+				part.Box, part.Data = box, it.Data.Flat(lo, lo+box.Elems())
+				parts, lo = append(parts, part), lo+box.Elems()
+			}
 		}
 	}
-	r.memory.sync()
-	return nil
+	return parts
 }
 
 func (c *Checkpoint) fits(it Item, o LoadOptions) error {
@@ -148,7 +179,7 @@ func (c *Checkpoint) file(i int) (file, error) {
 	return c.files[i], nil
 }
 
-// reader is the state of one load.
+// reader is the state of one goroutine of a load.
 type reader struct {
 	c      *Checkpoint
 	memory memory
@@ -217,6 +248,8 @@ func (r *reader) cached(t manifestTensor, p *piece, k int) ([]byte, error) {
 		return r.has.b, nil
 	}
 	r.has.piece = nil
+	n := r.c.chunkSize(t, p, k)
+	r.chunk = slices.Grow(r.chunk[:0], n)[:n]
 	b, err := r.read(t, p, k, r.chunk)
 	if err == nil {
 		r.has.piece, r.has.k, r.has.b = p, k, b
@@ -255,14 +288,18 @@ func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) error {
 	return r.memory.put(it.Data.Flat(lo, hi), b)
 }
 
+// chunkSize is the size of chunk k of a piece in bytes.
+func (c *Checkpoint) chunkSize(t manifestTensor, p *piece, k int) int {
+	return min(c.m.ChunkBytes, p.elems()*t.DType.Size()-k*c.m.ChunkBytes)
+}
+
 // read reads chunk k of a piece into buf and checks its CRC.
 func (r *reader) read(t manifestTensor, p *piece, k int, buf []byte) ([]byte, error) {
 	f, err := r.c.file(p.File)
 	if err != nil {
 		return nil, err
 	}
-	bytes := p.elems() * t.DType.Size()
-	b := buf[:min(r.c.m.ChunkBytes, bytes-k*r.c.m.ChunkBytes)]
+	b := buf[:r.c.chunkSize(t, p, k)]
 	at := p.Offset + int64(k)*int64(r.c.m.ChunkBytes)
 	if n, err := f.ReadAt(b, at); n < len(b) {
 		if errors.Is(err, io.EOF) {

@@ -104,6 +104,13 @@ func (r *Run) endsFlight(step int64) bool {
 	return r.sets.Eval != nil && due(r.evalEvery, rec) || r.saving.due(rec) || r.histogramsDue(step)
 }
 
+// voteToStop votes at the end of a step, so that a request between its micro-batches counts.
+func (r *Run) voteToStop() {
+	if r.deps.Stop() {
+		r.engine.Vote(parallel.VoteStop)
+	}
+}
+
 // enqueue starts step number step.
 func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	r.engine.Resume()
@@ -118,9 +125,6 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	}
 	r.deps.Trace.End(waits)
 	s.waited, s.data = trace.Elapsed(s.began), r.loader.State()
-	if r.deps.Stop() {
-		r.engine.Vote(parallel.VoteStop)
-	}
 	if r.writing != nil {
 		r.engine.Saved(r.writing.Votes())
 	}

@@ -92,7 +92,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.barrier(ctx); err != nil {
 		return err
 	}
-	r.state.MaxSteps = r.Config.Training.MaxSteps
+	r.state.MaxSteps, r.state.Machine = r.Config.Training.MaxSteps, r.Config.Device.Kind(r.backend)
 	return r.engine.Refresh(ctx)
 }
 
@@ -141,7 +141,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 		return err
 	}
 	r.backend, r.model, r.engine, r.stepper, r.snapshot = b, a.Model, a.Engine, a.Stepper, a.snapshot
-	r.stepper.beforeUpdate = r.hold
+	r.stepper.beforeEnd, r.stepper.beforeUpdate = r.voteToStop, r.hold
 	r.engine.SetRecorder(r.deps.Recorder)
 	r.stepper.SetTrace(r.deps.Trace)
 	r.deps.Trace.Reserve(min(32*len(r.model.Units())*max(1, r.accum)+1024, 1<<18)) // two steps and more

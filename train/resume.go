@@ -61,7 +61,16 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		r.store.Protect(int(p.Best.Step))
 	}
 	r.state = p
-	return slices.Concat(notes, changed, r.changes(got.Meta, p)), nil
+	return slices.Concat(notes, changed, otherMachine(p.Machine, r.Config.Device.Kind(r.backend)), r.changes(got.Meta, p)), nil
+}
+
+// otherMachine returns a note if a checkpoint was saved on a machine that rounds in another way. was is empty in
+// checkpoints of older versions.
+func otherMachine(was, now string) []string {
+	if was == "" || was == now {
+		return nil
+	}
+	return []string{fmt.Sprintf("changed: the machine, %s -> %s: the state is exact, but operations may round differently, so later steps may have other bits than without the break (device.instructions and device.float32_matmul select what a processor has)", was, now)}
 }
 
 // checkInputs compares the data and the tokenizer with those of the checkpoint at path. Differences are

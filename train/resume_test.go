@@ -304,25 +304,9 @@ func TestResumeIsExact(t *testing.T) {
 			if len(through.steps) != 11 || len(through.evals) != 6 {
 				t.Fatalf("%d steps and %d evaluations", len(through.steps), len(through.evals))
 			}
-			for step, want := range through.steps {
-				if got := parts.steps[step]; got != want {
-					t.Errorf("step %d: %s, without the break %s", step, got, want)
-				}
-			}
-			for step, want := range through.evals {
-				if got := parts.evals[step]; got != want {
-					t.Errorf("evaluation after step %d: %s, without the break %s", step, got, want)
-				}
-			}
-			got, want := state(t, filepath.Join(j.config.OutputDir, "checkpoints", "step-11")), state(t, filepath.Join(j.dir, "through", "checkpoints", "step-11"))
-			if len(got) != len(want) {
-				t.Errorf("%d tensors, without the break %d", len(got), len(want))
-			}
-			for name, w := range want {
-				if got[name] != w {
-					t.Errorf("%s differs from that without the break", name)
-				}
-			}
+			whole := c
+			whole.OutputDir = filepath.Join(j.dir, "through")
+			j.sameAs(t, c, whole, parts, through)
 		})
 	}
 }

@@ -119,10 +119,11 @@ type progress struct {
 	Updates int        `json:"updates"` // steps that changed the parameters
 	Skipped int        `json:"skipped"` // consecutive skipped steps
 	Data    data.State `json:"data"`
-	// Inputs fingerprints the data and the tokenizer; MaxSteps is the length of the schedule. Both
-	// are zero in checkpoints of older versions.
+	// Inputs fingerprints the data and the tokenizer; MaxSteps is the length of the schedule; Machine is
+	// rank 0's device.Config.Kind. They are zero in checkpoints of older versions.
 	Inputs   data.Fingerprint   `json:"inputs,omitzero"`
 	MaxSteps int                `json:"max_steps,omitzero"`
+	Machine  string             `json:"machine,omitzero"`
 	Scaler   *optim.ScalerState `json:"loss_scaler,omitempty"`
 	Best     *best              `json:"best,omitempty"`
 	Epoch    epochLoss          `json:"epoch,omitzero"`

@@ -28,6 +28,8 @@ type Stepper struct {
 	seed    uint64
 	offload *diskOffload // saved layer inputs; nil keeps them in memory
 	trace   *trace.Recorder
+	// beforeEnd runs after the last micro-batch of a step, before its votes are summed; nil for nothing.
+	beforeEnd func()
 	// beforeUpdate runs before the state changes, or when the program that changes it is recorded; nil for nothing.
 	beforeUpdate func()
 	// Host state up to the last result read, and the results not yet read.
@@ -129,6 +131,9 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 		tokens += micros[i].LabelCount
 	}
 	end := func() {
+		if s.beforeEnd != nil {
+			s.beforeEnd()
+		}
 		result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
 		s.inputs.Write(s.b, s.updates, rate)
 		s.inputs.Next(s.b, result)

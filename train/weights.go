@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
+	"trireme/internal/concurrent"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/parallel"
@@ -113,11 +115,11 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 	return was > 0 && len(have) == len(want) && len(want) > 0 && have[0] == was && want[0] == vocab && have[1:].Equal(want[1:])
 }
 
+// loadElems is the number of elements that are read and checked at once: they fit into the L2 cache.
 const loadElems = 1 << 16
 
 // load initializes this rank's shards of all parameters.
 func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error {
-	var buf []byte
 	for _, s := range e.HeldParams() {
 		info, ok := w.from[s.Name]
 		err := e.Fill(s, func(dst *tensor.Tensor, first int) error {
@@ -125,16 +127,8 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 			if ok {
 				read = min(dst.Elems(), max(0, info.Elems()-first))
 			}
-			for at := 0; at < read; at += loadElems {
-				n := min(loadElems, read-at)
-				buf = slices.Grow(buf[:0], n*s.DType.Size())[:n*s.DType.Size()]
-				if err := w.files.ReadAs(info.Name, s.DType, first+at, n, buf); err != nil {
-					return err
-				}
-				if bad, _ := checkpoint.NotFinite(buf, s.DType); bad > 0 {
-					w.nan[info.Name] = true
-				}
-				b.Upload(dst.Flat(at, at+n), buf)
+			if err := w.read(b, info, dst.Flat(0, read), first); err != nil {
+				return err
 			}
 			if read < dst.Elems() {
 				w.params[s.Name].Fill(b, dst.Flat(read, dst.Elems()), seed, first+read)
@@ -146,6 +140,38 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 		}
 	}
 	return nil
+}
+
+// read sets dst to a tensor's elements from first on. Host memory is filled by all processors: the time goes to
+// copies out of the page cache, conversions, and pages that are touched for the first time.
+func (w *weights) read(b tensor.Backend, info safetensors.Info, dst *tensor.Tensor, first int) error {
+	workers, host := concurrent.Processors(), dst.Buffer().Bytes != nil
+	var uploaded []byte
+	if !host {
+		workers, uploaded = 1, make([]byte, min(loadElems, dst.Elems())*dst.DType().Size())
+	}
+	var bad atomic.Bool
+	err := concurrent.Each(workers, (dst.Elems()+loadElems-1)/loadElems, func(_, i int) error {
+		part := dst.Flat(i*loadElems, min(dst.Elems(), (i+1)*loadElems))
+		to := uploaded[:min(len(uploaded), part.Bytes())]
+		if host {
+			to = tensor.HostBytes(part)
+		}
+		if err := w.files.ReadAs(info.Name, part.DType(), first+i*loadElems, part.Elems(), to); err != nil {
+			return err
+		}
+		if n, _ := checkpoint.NotFinite(to, part.DType()); n > 0 {
+			bad.Store(true)
+		}
+		if !host {
+			b.Upload(part, to)
+		}
+		return nil
+	})
+	if bad.Load() {
+		w.nan[info.Name] = true
+	}
+	return err
 }
 
 // notes lists the parameters not taken from the files as they are.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"trireme/internal/impl"
 	"trireme/tensor"
 )
 
@@ -32,43 +33,64 @@ func nearest(x float64, value func(uint16) float64, inf uint16) uint16 {
 	return sign | hi
 }
 
+// converted converts the bits of numbers.
+func converted[From, To tensor.Elem](xs []From, from, to tensor.DType) []To {
+	out := make([]To, len(xs))
+	Convert(tensor.AsBytes(out), to, tensor.AsBytes(xs), from)
+	return out
+}
+
 func TestHalvesRoundToNearestEven(t *testing.T) {
-	fromB := func(h uint16) float64 { return float64(math.Float32frombits(uint32(h) << 16)) }
-	fromH := func(h uint16) float64 { return float64(math.Float32frombits(fromF16(h))) }
-	rng := rand.New(rand.NewPCG(1, 2))
-	check := func(x uint32) {
-		v := float64(math.Float32frombits(x))
-		if math.IsNaN(v) {
-			if b := fromB(bf16(x)); !math.IsNaN(b) {
-				t.Fatalf("NaN %#x became bfloat16 %v", x, b)
+	impl.Each(t, func(t *testing.T) {
+		all := make([]uint16, 1<<16)
+		for h := range all {
+			all[h] = uint16(h)
+		}
+		halves := converted[uint16, float32](all, tensor.F16, tensor.F32)
+		fromB := func(h uint16) float64 { return float64(math.Float32frombits(uint32(h) << 16)) }
+		fromH := func(h uint16) float64 { return float64(halves[h]) }
+		rng := rand.New(rand.NewPCG(1, 2))
+		var xs []float32
+		check := func(x uint32) { xs = append(xs, math.Float32frombits(x)) }
+		for range 300_000 {
+			check(rng.Uint32())
+			check(0x33000000 + rng.Uint32N(0x15000000)) // the range of float16
+		}
+		for h := range uint32(1 << 16) { // every half, its neighbors, and ties
+			x := math.Float32bits(halves[h])
+			for _, d := range []uint32{0, 1, ^uint32(0), 0x1000, 0xfff, 0x1001} {
+				check(x + d)
 			}
-			if h := fromH(f16(x)); !math.IsNaN(h) {
-				t.Fatalf("NaN %#x became float16 %v", x, h)
+			check(h<<16 | 0x8000)
+			check(h<<16 | 0x7fff)
+		}
+		bs, hs := converted[float32, uint16](xs, tensor.F32, tensor.BF16), converted[float32, uint16](xs, tensor.F32, tensor.F16)
+		for i, x := range xs {
+			v := float64(x)
+			switch {
+			case math.IsNaN(v):
+				if b, h := fromB(bs[i]), fromH(hs[i]); !math.IsNaN(b) || !math.IsNaN(h) {
+					t.Fatalf("NaN %#x became bfloat16 %v, float16 %v", math.Float32bits(x), b, h)
+				}
+				continue
+			case nearest(v, fromB, 0x7f80) != bs[i]:
+				t.Fatalf("%v as bfloat16 is %#x, want %#x", v, bs[i], nearest(v, fromB, 0x7f80))
+			case nearest(v, fromH, 0x7c00) != hs[i]:
+				t.Fatalf("%v as float16 is %#x, want %#x", v, hs[i], nearest(v, fromH, 0x7c00))
 			}
-			return
 		}
-		if w, g := nearest(v, fromB, 0x7f80), bf16(x); w != g {
-			t.Fatalf("%v (%#x) as bfloat16 is %#x, want %#x", v, x, g, w)
+		for h, g := range converted[float32, uint16](halves, tensor.F32, tensor.F16) {
+			if g != uint16(h) && h&0x7fff <= 0x7c00 {
+				t.Fatalf("half %#x came back as %#x", h, g)
+			}
 		}
-		if w, g := nearest(v, fromH, 0x7c00), f16(x); w != g {
-			t.Fatalf("%v (%#x) as float16 is %#x, want %#x", v, x, g, w)
+		// 16-bit types by way of float32.
+		for h, g := range converted[uint16, uint16](all, tensor.F16, tensor.BF16) {
+			if want := converted[float32, uint16](halves[h:h+1], tensor.F32, tensor.BF16)[0]; g != want {
+				t.Fatalf("half %#x as bfloat16 is %#x, want %#x", h, g, want)
+			}
 		}
-	}
-	for range 300_000 {
-		check(rng.Uint32())
-		check(0x33000000 + rng.Uint32N(0x15000000)) // the range of float16
-	}
-	for h := range uint32(1 << 16) { // every half, its neighbors, and ties
-		x := fromF16(uint16(h))
-		for _, d := range []uint32{0, 1, ^uint32(0), 0x1000, 0xfff, 0x1001} {
-			check(x + d)
-		}
-		if g := f16(x); g != uint16(h) && h&0x7fff <= 0x7c00 {
-			t.Fatalf("half %#x came back as %#x", h, g)
-		}
-		check(h<<16 | 0x8000)
-		check(h<<16 | 0x7fff)
-	}
+	})
 }
 
 func TestConvertPairs(t *testing.T) {

@@ -41,6 +41,7 @@ func (r *renderFlags) register(p *pflag.FlagSet) {
 	p.IntVar(&j.ShmGiB, "render_shm_gib", 0, "with --render kubernetes or compose: /dev/shm in `GIB` (default 1)")
 	p.IntVar(&j.WorkGiB, "render_work_gib", 0, "with --render kubernetes: volume of /work in `GIB` (default 10)")
 	p.IntVar(&j.Hours, "render_hours", 0, "with --render kubernetes or slurm: time limit in `HOURS`")
+	p.IntVar(&j.StopSeconds, "render_stop_seconds", 0, "with --render kubernetes or compose: `SECONDS` from the stop signal to the kill (default 630)")
 	p.StringVar(&j.Region, "aws_region", "", "with --render aws: `REGION`")
 	p.StringVar(&j.AMI, "aws_ami", "", "with --render aws: machine image `ID` with the AWS CLI and trireme")
 	p.StringVar(&j.InstanceType, "aws_instance_type", "", "with --render aws: `TYPE` of instances (default p4d.24xlarge)")

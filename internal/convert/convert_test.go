@@ -234,52 +234,6 @@ func refuses(t *testing.T, path, want string) {
 	}
 }
 
-// TestFlippedBits flips bits of the files of a DCP directory: the tensors are exact, under
-// their names, or refused.
-func TestFlippedBits(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/dcp")); err != nil {
-		t.Fatal(err)
-	}
-	want := readWanted(t, "dcp").values()
-	refused, kept := 0, 0
-	for name, step := range map[string]int{".metadata": 3, "__0_0.distcp": 31} {
-		path := filepath.Join(dir, name)
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(b); i += step {
-			bit := byte(1) << (i % 8)
-			b[i] ^= bit
-			if err := os.WriteFile(path, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if s, err := Open(dir); err != nil {
-				refused++
-			} else {
-				got, err := read(s, checkpoint.Param)
-				if err != nil {
-					refused++
-				} else {
-					kept++
-				}
-				for name, v := range got {
-					if err == nil && v != want[name] {
-						t.Errorf("%s, byte %d: %s is %s", path, i, name, v)
-					}
-				}
-				s.Close()
-			}
-			b[i] ^= bit
-		}
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%d flips refused, %d left every value as it was", refused, kept)
-}
-
 func TestClean(t *testing.T) {
 	for name, want := range map[string]string{
 		"module.a.weight": "a.weight", "_orig_mod.module.a": "a", "module.module.a": "a", "a.module.b": "a.module.b",

@@ -145,10 +145,33 @@ func (f *File) parse(d *parser, size int64) error {
 	}
 	at := size - d.left
 	f.data = (at + by - 1) / by * by
+	return f.checkLayout(by, size)
+}
+
+// checkLayout checks that the tensors follow each other and fill the file, apart from the padding to multiples of by
+// bytes, which is zero. A type that is not known ends the check: its size is not.
+func (f *File) checkLayout(by, size int64) error {
+	at := int64(0)
 	for _, t := range f.infos {
-		if n, known := t.Type.Size(t.Elems()); known && (t.offset%by != 0 || t.offset > size-f.data || n > size-f.data-t.offset) {
-			return fmt.Errorf("%.60q has %d bytes at %d, but the file has %d bytes of data", t.Name, n, t.offset, max(0, size-f.data))
+		n, known := t.Type.Size(t.Elems())
+		switch {
+		case !known:
+			return nil
+		case t.offset != at || at > size-f.data || n > size-f.data-at:
+			return fmt.Errorf("%.60q has %d bytes at %d of the data, which has %d; the tensor before it ends at %d", t.Name, n, t.offset, max(0, size-f.data), at)
 		}
+		end := f.data + at + n
+		at = (at + n + by - 1) / by * by
+		padding := make([]byte, min(f.data+at, size)-end)
+		if _, err := f.r.ReadAt(padding, end); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if slices.ContainsFunc(padding, func(b byte) bool { return b != 0 }) {
+			return fmt.Errorf("the bytes after %.60q are not zero", t.Name)
+		}
+	}
+	if rest := size - f.data - at; rest > 0 {
+		return fmt.Errorf("%d bytes follow the last tensor", rest)
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ type Job struct {
 	WorkGiB int
 	// Hours limits the time of the job. 0: none.
 	Hours int
+	// StopSeconds is the time from the stop signal to the kill, with kubernetes and compose: for the steps in progress
+	// and a save. 0: 630, more than parallel.stop_seconds, so that ranks that take longer are named.
+	StopSeconds int
 
 	EC2
 }
@@ -104,6 +107,7 @@ func describe(job Job) (*description, error) {
 	set(&d.InstanceType, "p4d.24xlarge")
 	set(&d.ShmGiB, 1)
 	set(&d.WorkGiB, 10)
+	set(&d.StopSeconds, 630)
 	d.ID = d.Name
 	low, high, ranged := strings.Cut(d.Nnodes, ":")
 	if !ranged {
@@ -122,7 +126,7 @@ func describe(job Job) (*description, error) {
 		return nil, fault.Try(fmt.Errorf("--render needs the program of the workers"), "--render ... -- trireme train --config run.yaml")
 	case d.Port < 0 || d.Port > 65535:
 		return nil, fmt.Errorf("the port of --rdzv_endpoint is %d, not 1 to 65535", d.Port)
-	case min(d.CPUs, d.MemoryGiB, d.GPUs, d.ShmGiB, d.WorkGiB, d.Hours) < 0:
+	case min(d.CPUs, d.MemoryGiB, d.GPUs, d.ShmGiB, d.WorkGiB, d.Hours, d.StopSeconds) < 0:
 		return nil, fmt.Errorf("a number of resources is negative")
 	}
 	for name, value := range job.Env {

@@ -8,7 +8,7 @@ import (
 // layers lists packages by layer, the lowest first. A name includes its subfolders if none of them is
 // listed. A package imports only from lower layers.
 var layers = [][]string{
-	0:  {"fault", "flight", "internal/clustertest", "internal/cpuid", "internal/dl", "internal/gcm", "internal/netns", "internal/ordered", "internal/pickle", "internal/secureconn", "internal/wire", "trace"},
+	0:  {"fault", "flight", "internal/clustertest", "internal/concurrent", "internal/cpuid", "internal/dl", "internal/gcm", "internal/netns", "internal/ordered", "internal/pickle", "internal/secureconn", "internal/wire", "trace"},
 	1:  {"internal/cluster/store", "internal/conf", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/objectstore", "internal/render", "internal/tracefile", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "internal/scaling", "internal/tracereport", "internal/tracing", "launch"},
 	3:  {"tensor", "internal/cluster", "internal/runlog", "internal/trackers", "internal/view"},

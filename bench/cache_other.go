@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+const canDropCache = false
+
+func dropCache(string) error { return nil }
