@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"trireme/fault"
@@ -48,6 +49,49 @@ type Config struct {
 	// Dir is the checkpoint directory, with one subdirectory step-N per checkpoint; empty is
 	// checkpoints in the output directory. All ranks must see the same directory. Default "".
 	Dir string `yaml:"dir"`
+	// Tiers are where checkpoints are saved, the fastest first: each has dir, save_every_n_steps and keep_last_n. dir
+	// memory is the memory of the hosts: its two newest checkpoints outlive processes that are restarted (--max_restarts).
+	// The next tier is the directory of the run's checkpoints, which dir, save_every_n_steps and keep_last_n above are
+	// for without this key. Default [].
+	Tiers []Tier `yaml:"tiers"`
+}
+
+// Tier is an element of Config.Tiers.
+type Tier struct {
+	// Dir is memory, or a directory; empty is checkpoints in the output directory.
+	Dir string `yaml:"dir"`
+	// SaveEveryNSteps saves after every n steps; 0 saves only at the end, and is invalid in memory.
+	SaveEveryNSteps int `yaml:"save_every_n_steps"`
+	// KeepLastN is Config.KeepLastN for this tier; 0 in memory, which keeps two.
+	KeepLastN int `yaml:"keep_last_n"`
+}
+
+// Disk returns the configuration of the directory of the run's checkpoints, without Tiers.
+func (c Config) Disk() Config {
+	for _, t := range c.Tiers {
+		if t.Dir != Memory {
+			c.Dir, c.SaveEveryNSteps, c.KeepLastN = t.Dir, t.SaveEveryNSteps, t.KeepLastN
+			break
+		}
+	}
+	c.Tiers = nil
+	return c
+}
+
+// MemoryEveryNSteps returns the steps between checkpoints in memory; 0 for none.
+func (c Config) MemoryEveryNSteps() int {
+	if len(c.Tiers) > 0 && c.Tiers[0].Dir == Memory {
+		return c.Tiers[0].SaveEveryNSteps
+	}
+	return 0
+}
+
+// WithoutMemory returns c without a tier in memory.
+func (c Config) WithoutMemory() Config {
+	if c.MemoryEveryNSteps() > 0 {
+		c.Tiers = c.Tiers[1:]
+	}
+	return c
 }
 
 // Bytes is a size, in a configuration a number with its unit.
@@ -55,7 +99,7 @@ type Bytes = conf.Bytes
 
 // Directory returns the checkpoint directory of a run that writes to outputDir.
 func (c Config) Directory(outputDir string) string {
-	if c.Dir != "" {
+	if c = c.Disk(); c.Dir != "" {
 		return c.Dir
 	}
 	return filepath.Join(outputDir, rundir.Checkpoints)
@@ -83,6 +127,41 @@ func (c Config) Validate() error {
 		return fault.At("keep_hours", "is %v: it must not be negative", c.KeepHours)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:
 		return fault.At("state_dict_type", "%w", conf.NotOneOf(c.StateDictType, Sharded, Full))
+	case len(c.Tiers) > 0:
+		return c.checkTiers()
+	}
+	return nil
+}
+
+func (c Config) checkTiers() error {
+	for _, k := range []struct {
+		key string
+		set bool
+	}{{"dir", c.Dir != ""}, {"save_every_n_steps", c.SaveEveryNSteps != 0}, {"keep_last_n", c.KeepLastN != 0}} {
+		if k.set {
+			return fault.At(k.key, "it is set beside tiers: set it in the tier of the directory, or remove tiers")
+		}
+	}
+	directories := 0
+	for i, t := range c.Tiers {
+		at := fmt.Sprintf("tiers[%d]", i)
+		switch {
+		case t.SaveEveryNSteps < 0:
+			return fault.At(at+".save_every_n_steps", "is %d: it must be 0 or more", t.SaveEveryNSteps)
+		case t.KeepLastN < 0:
+			return fault.At(at+".keep_last_n", "is %d: it must be 0 or more; 0 keeps all", t.KeepLastN)
+		case t.Dir != Memory:
+			directories++
+		case i > 0:
+			return fault.At(at+".dir", "memory must be the first tier, once")
+		case t.SaveEveryNSteps == 0:
+			return fault.At(at+".save_every_n_steps", "is 0: checkpoints in memory need 1 or more")
+		case t.KeepLastN != 0:
+			return fault.At(at+".keep_last_n", "is %d: memory keeps the two newest; remove the key", t.KeepLastN)
+		}
+	}
+	if directories != 1 {
+		return fault.At("tiers", "has %d directories: it needs one, for example {dir: checkpoints, save_every_n_steps: 100}", directories)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (e *exporter) begin() error {
 
 // write writes this rank's boxes.
 func (e *exporter) write(ctx context.Context, world [][]held) error {
-	plan, err := plan(world)
+	plan, err := plan(world, false)
 	if err != nil {
 		return err
 	}

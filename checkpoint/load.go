@@ -195,6 +195,7 @@ type reader struct {
 // item fills one item from the pieces that overlap its box.
 func (r *reader) item(ctx context.Context, it Item) error {
 	t := r.c.m.Tensors[r.c.index[key(it.Kind, it.Name)]]
+	filled := 0
 	for i := range t.Pieces {
 		p := &t.Pieces[i]
 		at := 0 // offset of the box in the piece, in elements
@@ -205,9 +206,13 @@ func (r *reader) item(ctx context.Context, it Item) error {
 						return err
 					}
 				}
+				filled += both.Elems()
 			}
 			at += b.Elems()
 		}
+	}
+	if filled < it.Box.Elems() { // in the memory of another host
+		return fmt.Errorf("checkpoint: %s has %d of %d elements of %s", r.c.dir, filled, it.Box.Elems(), t.key())
 	}
 	return nil
 }

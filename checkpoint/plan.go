@@ -59,15 +59,15 @@ const partBytes = 16 << 20
 
 // plan assigns every element to one writer: of the ranks that hold a box, the one with the least to
 // write so far. world has every rank's items; the plan depends on nothing else, so it is equal on
-// all ranks. Tensors are sorted by key.
-func plan(world [][]held) ([]planned, error) {
+// all ranks. Tensors are sorted by key. If some is true, world has some of the ranks, and elements may be missing.
+func plan(world [][]held, some bool) ([]planned, error) {
 	tensors, err := collect(world)
 	if err != nil {
 		return nil, err
 	}
 	load := make([]int, len(world))
 	for i := range tensors {
-		if err := tensors[i].assign(load); err != nil {
+		if err := tensors[i].assign(load, some); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +102,7 @@ func collect(world [][]held) ([]planned, error) {
 
 // assign replaces the parts that ranks hold by the parts they write. load counts the bytes each
 // rank writes.
-func (t *planned) assign(load []int) error {
+func (t *planned) assign(load []int, some bool) error {
 	holders := t.parts
 	t.parts = nil
 	// A box follows the boxes that contain its first element.
@@ -128,7 +128,7 @@ func (t *planned) assign(load []int) error {
 		}
 		before, holders = append(before, box), holders[n:]
 	}
-	if total == t.Shape.Elems() {
+	if some || total == t.Shape.Elems() {
 		return nil
 	}
 	missing := []tensor.Box{tensor.FullBox(t.Shape)}

@@ -115,7 +115,7 @@ func replicasAreWrittenOnce(t *testing.T, ranks int) {
 	for i := range world {
 		world[i] = []held{h, small}
 	}
-	ts, err := plan(world)
+	ts, err := plan(world, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +445,7 @@ func TestRunsStayTogether(t *testing.T) {
 			world[rank] = append(world[rank], held{Param, "w", tensor.F32, all.Sizes, b})
 		}
 	}
-	ts, err := plan(world[:])
+	ts, err := plan(world[:], false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ type Saving struct {
 	s         *Store
 	meta      Meta
 	protected int
+	leaders   []int // of each rank
 	tmp       string
 	w         *writer
 	buf       []byte
@@ -26,7 +27,7 @@ type Saving struct {
 	cancel    context.CancelCauseFunc
 	task      *task // of this rank in this phase; nil: not started
 	held      bool
-	committed bool // the second phase: rank 0 commits
+	committed bool // the second phase: leaders commit
 	saved     SaveResult
 }
 
@@ -80,10 +81,13 @@ func (t *task) ended() bool {
 // read before Hold or Next. ctx applies to the full save.
 func (s *Store) Start(ctx context.Context, meta Meta, items []Item, buf []byte) (*Saving, error) {
 	s.memory.sync()
-	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items)}
+	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items), Leader: s.leader}
 	var err error
-	if s.ranks.Rank() == 0 {
+	if s.leads() {
 		mine.Dir, err = s.begin(meta)
+	}
+	if s.host != nil && s.ranks.Rank() == 0 {
+		mine.Meta = &meta
 	}
 	onDevice := false
 	for _, it := range items {
@@ -97,7 +101,13 @@ func (s *Store) Start(ctx context.Context, meta Meta, items []Item, buf []byte) 
 	if err != nil {
 		return nil, s.abandon(tmp, err)
 	}
-	v := &Saving{s: s, meta: meta, protected: s.protected, tmp: all[0].Dir, buf: buf}
+	if all[0].Meta != nil {
+		meta = *all[0].Meta
+	}
+	v := &Saving{s: s, meta: meta, protected: s.protected, tmp: all[s.leader].Dir, buf: buf}
+	for _, p := range all {
+		v.leaders = append(v.leaders, p.Leader)
+	}
 	v.ctx, v.cancel = context.WithCancelCause(ctx)
 	v.w, err = s.writer(s.fs.within(v.ctx), v.tmp, items, all)
 	switch {
@@ -143,7 +153,7 @@ func (v *Saving) Hold() {
 // has failed: all call Next.
 func (v *Saving) Votes() int64 {
 	switch {
-	case v.task == nil || !v.task.ended() || v.committed && v.s.ranks.Rank() != 0:
+	case v.task == nil || !v.task.ended() || v.committed && !v.s.leads():
 		return 0
 	case v.task.err == nil && v.task.panicked == nil && !v.committed:
 		return 1
@@ -159,7 +169,6 @@ func (v *Saving) Next(ctx context.Context, wait bool) (saved SaveResult, ended b
 		v.cancel(errAborted)
 	}
 	err = v.task.wait()
-	rank0 := v.s.ranks.Rank() == 0
 	if !v.committed {
 		var out written
 		if v.w != nil {
@@ -171,7 +180,7 @@ func (v *Saving) Next(ctx context.Context, wait bool) (saved SaveResult, ended b
 		}
 		v.committed = true
 		v.task = start(func() error {
-			if rank0 {
+			if v.s.leads() {
 				return v.commit(parts)
 			}
 			return nil
@@ -183,17 +192,25 @@ func (v *Saving) Next(ctx context.Context, wait bool) (saved SaveResult, ended b
 		return v.fail(err)
 	}
 	v.cancel(nil)
-	v.saved.Path, v.saved.Bytes = all[0].Path, all[0].Bytes
+	v.saved.Path, v.saved.Bytes, v.s.good = all[0].Path, 0, v.meta.Step
+	for _, p := range all { // of leaders
+		v.saved.Bytes += p.Bytes
+	}
 	return v.saved, true, nil
 }
 
-// published is rank 0's result of a save.
+// published is a leader's result of a save.
 type published struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
 }
 
 func (v *Saving) commit(parts []written) error {
+	for rank, leader := range v.leaders {
+		if leader != v.s.leader {
+			parts[rank] = written{}
+		}
+	}
 	done, err := v.s.commit(v.tmp, v.meta, v.w.plan, parts)
 	if err == nil {
 		v.saved.Path, v.saved.Bytes = done.Path, done.Bytes

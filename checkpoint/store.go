@@ -27,7 +27,16 @@ type Store struct {
 	fs        storage
 	chunk     int
 	protected int // step of the checkpoint that retain keeps; -1 for none
+
+	// leader is the rank that makes, commits and deletes the directories that this rank writes to: 0, or in the
+	// memory of hosts the first rank of this one.
+	leader int
+	host   *hostMemory // nil: not in the memory of hosts
+	good   int         // the newest step that all hosts have in memory; -1 for none
 }
+
+// leads reports whether this rank is a leader.
+func (s *Store) leads() bool { return s.ranks.Rank() == s.leader }
 
 // NewStore returns the Store of a run that writes to outputDir. Only rank 0 needs the run ID (see
 // rundir.ValidID); if empty, it is taken from the checkpoint that Resume finds, or generated.
@@ -48,7 +57,7 @@ func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tens
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dir: dir, run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: at, chunk: chunkBytes, protected: -1}, nil
+	return &Store{dir: dir, run: run, cfg: cfg.Disk(), ranks: ranks, memory: memory{device}, fs: at, chunk: chunkBytes, protected: -1, good: -1}, nil
 }
 
 // Protect excludes the checkpoint of a step from deletion. It replaces an earlier call.
@@ -95,6 +104,9 @@ type proposal struct {
 	Step int    `json:"step"`
 	Type string `json:"type"`
 	Held []held `json:"held"`
+
+	Leader int   `json:"leader,omitzero"`
+	Meta   *Meta `json:"meta,omitzero"` // rank 0's, for the leaders
 }
 
 // Save saves the items of all ranks and returns when they are durable. All ranks pass the same
@@ -120,19 +132,26 @@ func (s *Store) begin(meta Meta) (string, error) {
 	if s.run == "" {
 		s.run = rundir.NewID()
 	}
+	if s.host != nil {
+		if err := s.removeAllBut(s.good); err != nil {
+			return "", err
+		}
+	}
 	return s.fs.begin(s.dir, meta.Step)
 }
 
-// writer returns the writer of this rank's parts.
+// writer returns the writer of this rank's parts. It writes with the ranks that have the same leader.
 func (s *Store) writer(fs fileStore, tmp string, items []Item, all []proposal) (*writer, error) {
 	world := make([][]held, len(all))
 	for rank, p := range all {
 		if p.Step != all[0].Step || p.Type != all[0].Type {
 			return nil, fmt.Errorf("checkpoint: rank %d saves step %d as %q, rank 0 step %d as %q", rank, p.Step, p.Type, all[0].Step, all[0].Type)
 		}
-		world[rank] = p.Held
+		if p.Leader == s.leader {
+			world[rank] = p.Held
+		}
 	}
-	plan, err := plan(world)
+	plan, err := plan(world, s.host != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +186,7 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 	m := &manifest{
 		Format: formatName, Version: formatVersion, Run: s.run, Step: meta.Step, Epoch: meta.Epoch,
-		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType,
+		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType, OfHost: s.host != nil,
 		Config: meta.Config, State: meta.State, ChunkBytes: s.chunk,
 		Tensors: make([]manifestTensor, len(plan)),
 	}
@@ -201,7 +220,7 @@ func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 // abandon removes the files of a failed save and returns failure. Every rank has closed its files,
 // unless ranks can no longer communicate.
 func (s *Store) abandon(tmp string, failure error) error {
-	if s.ranks.Rank() != 0 || tmp == "" {
+	if !s.leads() || tmp == "" {
 		return failure
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUp)

@@ -50,6 +50,10 @@ type Config struct {
 	// caller closes the files.
 	Files map[string]*os.File
 
+	// Memory is a file of NewMemory, for checkpoints that outlive workers which are restarted. All workers inherit
+	// it. The caller closes it. nil: none.
+	Memory *os.File
+
 	// Signals are signals to forward to the workers (Shutdown.Forward). nil: none.
 	Signals <-chan os.Signal
 	// Failing is called once, when a worker fails and the others are going to be stopped, with its exit code.
@@ -139,7 +143,7 @@ func (c *Config) env(local int) rendezvous.Env {
 var inherited = map[string]bool{
 	parentVar: true, reportVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
 	rendezvous.LoopbackVar: true, rendezvous.FirstWorldVar: true,
-	"TORCHELASTIC_USE_AGENT_STORE": true, errorFileVar: true,
+	memoryVar: true, "TORCHELASTIC_USE_AGENT_STORE": true, errorFileVar: true,
 }
 
 // environ returns base with add, which replaces variables, and without inherited ones.

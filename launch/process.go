@@ -165,6 +165,9 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		}
 		inherit(crashVar, w.crash)
 	}
+	if c.Memory != nil {
+		inherit(memoryVar, c.Memory)
+	}
 	if e.LocalRank == 0 {
 		for _, name := range sortedNames(c.Files) {
 			inherit(name, c.Files[name])

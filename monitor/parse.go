@@ -26,6 +26,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		StepMean    float64                 `json:"step_seconds_mean"`
 		StepStd     float64                 `json:"step_seconds_std"`
 		SaveSeconds float64                 `json:"save_seconds"`
+		MemorySaves float64                 `json:"memory_save_seconds"`
 		EvalBetween float64                 `json:"eval_seconds_between"`
 		Split       *trace.Split            `json:"split"`
 		CommSeconds float64                 `json:"comm_seconds"`
@@ -87,7 +88,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 	return &Record{
 		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Run: j.Run, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), LossScale: j.LossScale, Means: means, Skipped: j.Skipped,
 		EpochLoss: j.EpochLoss, Samples: j.Samples, Tokens: j.Tokens, LabelTokens: j.LabelTokens, StepSeconds: number(j.StepSeconds),
-		StepSecondsMean: j.StepMean, StepSecondsStd: j.StepStd, SaveSeconds: j.SaveSeconds, EvalSeconds: j.EvalBetween,
+		StepSecondsMean: j.StepMean, StepSecondsStd: j.StepStd, SaveSeconds: j.SaveSeconds, MemorySaveSeconds: j.MemorySaves, EvalSeconds: j.EvalBetween,
 		Split: j.Split, CommSeconds: j.CommSeconds, CommOps: j.CommOps, FLOPSPerSecond: j.FLOPS, Ranks: j.Ranks, Host: j.Host,
 		MFU: j.MFU, PeakFLOPS: j.PeakFLOPS,
 		WorldSize:    j.WorldSize,

@@ -41,6 +41,8 @@ type Record struct {
 	// SaveSeconds and EvalSeconds are the times of checkpoints and evaluations between the step before and this
 	// one.
 	SaveSeconds, EvalSeconds float64
+	// MemorySaveSeconds is the part of SaveSeconds that checkpoints in memory took.
+	MemorySaveSeconds float64
 
 	// Split is where rank 0's StepSeconds went; nil if unknown.
 	Split *trace.Split

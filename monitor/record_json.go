@@ -29,6 +29,9 @@ func (r Record) AppendJSON(b []byte) []byte {
 	if r.SaveSeconds > 0 {
 		w.float("save_seconds", r.SaveSeconds)
 	}
+	if r.MemorySaveSeconds > 0 {
+		w.float("memory_save_seconds", r.MemorySaveSeconds)
+	}
 	if r.EvalSeconds > 0 {
 		w.float("eval_seconds_between", r.EvalSeconds)
 	}

@@ -97,6 +97,7 @@ func (r Record) Scalars() []Scalar {
 		s.add("time/step_seconds_std", r.StepSecondsStd)
 	}
 	s.positive("time/save_seconds", r.SaveSeconds)
+	s.positive("time/memory_save_seconds", r.MemorySaveSeconds)
 	s.positive("time/eval_seconds", r.EvalSeconds)
 	if r.Split != nil {
 		for _, part := range SplitParts(*r.Split) {

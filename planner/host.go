@@ -44,6 +44,7 @@ func (j Job) splitHost(ctx context.Context, rank, accumulation int, p Plan) (Pla
 		}
 	}
 	p.toHost(tensor.Snapshot)
+	p.toHost(tensor.Checkpoints)
 	if o.Optimizer.Device == parallel.OffloadCPU {
 		if p.Memory.Live[tensor.Master] == 0 && p.Host[tensor.Params] == 0 {
 			p.Host[tensor.Master] = p.updated * int64(tensor.F32.Size())

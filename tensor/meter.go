@@ -16,11 +16,12 @@ const (
 	Logits                      // blocks of logits in the loss
 	Workspace                   // inputs, tables and scalars, without scratch inside an operation
 	Snapshot                    // the copy for a checkpoint that is written in the background
+	Checkpoints                 // this rank's part of those in the host's memory, when there are two; outside the arena
 	Offloaded                   // in files; in no total
 	NumCategories
 )
 
-var categoryNames = [NumCategories]string{"parameters", "gradients", "master", "optimizer", "gathered", "buckets", "activations", "logits", "workspace", "snapshot", "offloaded"}
+var categoryNames = [NumCategories]string{"parameters", "gradients", "master", "optimizer", "gathered", "buckets", "activations", "logits", "workspace", "snapshot", "checkpoints", "offloaded"}
 
 func (c Category) String() string { return categoryNames[c] }
 

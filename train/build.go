@@ -95,6 +95,9 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 	a := &Components{Model: m, Engine: e, Stepper: s}
 	if train {
 		a.snapshot = cfg.snapshot(b, e)
+		if cfg.Checkpoint.MemoryEveryNSteps() > 0 { // one is written while another stays
+			b.Meter().Add(tensor.Checkpoints, 2*e.SaveShare())
+		}
 	}
 	return a, nil
 }

@@ -17,13 +17,19 @@ type votes struct {
 
 // saving decides after which steps checkpoints are saved besides the last one.
 type saving struct {
-	every [2]int64      // steps: save_every_n_steps and save_every_n_epochs; 0: never
-	after time.Duration // save_every_n_minutes; 0: never
-	began time.Time     // the last save, or the start
+	every  [2]int64      // steps: save_every_n_steps and save_every_n_epochs; 0: never
+	memory int64         // steps between checkpoints in memory; 0: never
+	after  time.Duration // save_every_n_minutes; 0: never
+	began  time.Time     // the last save, or the start
 }
 
 // due reports whether a checkpoint is due by its number of steps.
 func (s *saving) due(rec monitor.Record) bool { return due(s.every[0], rec) || due(s.every[1], rec) }
+
+// inMemory reports whether a checkpoint in memory is due. After the last step one on disk is saved instead.
+func (s *saving) inMemory(rec monitor.Record) bool {
+	return s.memory > 0 && rec.Step%s.memory == 0 && rec.Step < rec.MaxSteps
+}
 
 // overdue reports whether a checkpoint is due by time.
 func (s *saving) overdue(now time.Time) bool { return s.after > 0 && now.Sub(s.began) >= s.after }

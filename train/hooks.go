@@ -19,7 +19,7 @@ type Hook interface {
 // ends the run. Histograms precede an evaluation, which ends the life of gradients. Evaluation precedes saving, so
 // that a checkpoint includes the best evaluation.
 func (r *Run) hooks() []Hook {
-	own := []Hook{savedHook{}, histogramHook{}, evalHook{}, saveHook{}}
+	own := []Hook{savedHook{}, histogramHook{}, evalHook{}, saveHook{}, memoryHook{}}
 	if r.deps.Trial {
 		own = nil
 	}
@@ -61,6 +61,16 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 		return r.startSave(ctx, true)
 	}
 	return r.Save(ctx)
+}
+
+// memoryHook saves a checkpoint in memory. If its state names a best checkpoint, that one is on disk.
+type memoryHook struct{}
+
+func (memoryHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
+	if w := r.writing; r.asked.stop || !r.saving.inMemory(rec) || w != nil && r.isBest(w.step) {
+		return nil
+	}
+	return r.saveInMemory(ctx)
 }
 
 // savedHook continues a save in the background when all ranks are done with a phase of it.

@@ -101,7 +101,7 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 // evaluation, a checkpoint or histograms follow.
 func (r *Run) endsFlight(step int64) bool {
 	rec := monitor.Record{Step: step, MaxSteps: int64(r.Config.Training.MaxSteps)}
-	return r.sets.Eval != nil && due(r.evalEvery, rec) || r.saving.due(rec) || r.histogramsDue(step)
+	return r.sets.Eval != nil && due(r.evalEvery, rec) || r.saving.due(rec) || r.saving.inMemory(rec) || r.histogramsDue(step)
 }
 
 // voteToStop votes at the end of a step, so that a request between its micro-batches counts.

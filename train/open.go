@@ -30,6 +30,9 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 }
 
 func (r *Run) open(ctx context.Context) (err error) {
+	if r.deps.HostMemory == nil || r.deps.Trial {
+		r.Config.Checkpoint = r.Config.Checkpoint.WithoutMemory()
+	}
 	cfg, world := r.Config, r.deps.World
 	if cfg.OutputDir == "" {
 		return input(errors.New("train: output_dir is empty"))
@@ -67,15 +70,21 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
 	now := time.Now()
 	r.saving = saving{
-		every: [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)},
+		every: [2]int64{int64(cfg.Checkpoint.Disk().SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)},
 		after: minutes(cfg.Checkpoint.SaveEveryNMinutes), began: now,
 	}
 	r.limit = timeLimit{end: r.deps.Deadline, margin: minutes(cfg.Training.StopMarginSeconds / 60)}
 	if cfg.Training.MaxMinutes > 0 {
 		r.limit.end = earlier(r.limit.end, now.Add(minutes(cfg.Training.MaxMinutes)))
 	}
-	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, waitingGroup{r.deps.ProcessGroup, &r.between.waited}, r.backend); err != nil {
+	group := waitingGroup{r.deps.ProcessGroup, &r.between.waited}
+	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, group, r.backend); err != nil {
 		return err
+	}
+	if r.saving.memory = int64(cfg.Checkpoint.MemoryEveryNSteps()); r.saving.memory > 0 {
+		if r.memory, err = checkpoint.NewMemoryStore(r.deps.HostMemory, r.deps.Run, world.Rank()-r.deps.LocalRank, group, r.backend); err != nil {
+			return err
+		}
 	}
 	if err := r.initState(ctx); err != nil {
 		return err

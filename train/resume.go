@@ -19,7 +19,10 @@ import (
 // user.
 func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	var got checkpoint.ResumeResult
-	if r.deps.Restart > 0 {
+	switch tiers := []*checkpoint.Store{r.memory, r.store}; {
+	case r.deps.Restart > 0 && r.memory != nil:
+		got, err = checkpoint.ResumeNewest(ctx, tiers, r.engine.State())
+	case r.deps.Restart > 0:
 		got, err = r.store.Resume(ctx, "auto", r.engine.State(), checkpoint.LoadOptions{})
 	}
 	if skipped := got.Notices; err == nil && got.Path == "" {
@@ -53,7 +56,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		r.Config.Recompute.Apply(r.model.Units())
 	}
 	notes = append(got.Notices, fmt.Sprintf("resuming from %s, saved by %s", got.Path, count(got.Meta.WorldSize, "rank")))
-	if p.Best != nil && filepath.Dir(got.Path) != filepath.Clean(r.store.Dir()) {
+	if from := filepath.Dir(got.Path); p.Best != nil && from != filepath.Clean(r.store.Dir()) && from != checkpoint.Memory {
 		notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not carry over to this run", p.Best.Step))
 		p.Best = nil
 	}

@@ -179,9 +179,16 @@ func (k *recordingSink) Note(text string) error {
 // run trains until a step, or to the end, and stores rank 0's records.
 func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, into *recordingSink) {
 	t.Helper()
+	j.restart(t, c, world, until, into, 0, nil)
+}
+
+// restart is run as a later start of a job, with the memory of its launcher.
+func (j *resumable) restart(t *testing.T, c train.Config, world int, until int64, into *recordingSink, count int, memory *os.File) {
+	t.Helper()
 	meet := collectivetest.NewBootstrap(world)
 	collectivetest.Ranks(t, world, func(w collective.World) error {
 		deps := train.Deps{Registry: model.Registry{llama.Family, freetransformer.Family}, World: w, ProcessGroup: meet.Rank(w.Rank()), LocalRanks: max(1, world/2)} // as on two machines
+		deps.Restart, deps.HostMemory, deps.LocalRank = count, memory, w.Rank()
 		if w.Rank() == 0 {
 			deps.Sink = into.sink
 		}

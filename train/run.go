@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"os"
 	"time"
 
 	"trireme/checkpoint"
@@ -30,6 +31,10 @@ type Deps struct {
 	Stop func() bool
 	// Checkpoint is a directory whose parameters Evaluate loads instead of the model's files.
 	Checkpoint string
+	// HostMemory is the unnamed file of this machine's launcher for checkpoints in memory (checkpoint.Memory); nil: none
+	// are saved there. LocalRank is this rank's number on the machine.
+	HostMemory *os.File
+	LocalRank  int
 	// Restart counts the starts of a job by its launcher, from 0. Later ones resume from the newest checkpoint
 	// of their run, if it has one.
 	Restart int
@@ -88,6 +93,7 @@ type Run struct {
 	sets    *data.Sets
 	prompts *prompts // nil without training.eval_prompts
 	store   *checkpoint.Store
+	memory  *checkpoint.Store // in the memory of hosts; nil without
 	sink    monitor.Sink
 	peak    tensor.Usage // over all steps
 
@@ -156,8 +162,8 @@ func (r *Run) record(o StepResult, began, ended int64, data time.Duration) monit
 		rec.LossScale = o.LossScale.Scale
 	}
 	rec.StepSecondsMean, rec.StepSecondsStd = r.window.add(s)
-	rec.SaveSeconds, rec.EvalSeconds = r.between.save.Seconds(), r.between.eval.Seconds()
-	r.between.save, r.between.eval = 0, 0
+	rec.SaveSeconds, rec.MemorySaveSeconds, rec.EvalSeconds = r.between.save.Seconds(), r.between.memory.Seconds(), r.between.eval.Seconds()
+	r.between.save, r.between.memory, r.between.eval = 0, 0, 0
 	r.addTimes(&rec, o.Times(), began, ended)
 	rec.FLOPSPerSecond = flops / s
 	if rec.PeakFLOPS = r.deps.PeakFLOPS * float64(rec.WorldSize); rec.PeakFLOPS > 0 {
@@ -203,6 +209,9 @@ func (r *Run) Close() error {
 	}
 	if r.sets != nil {
 		errs = append(errs, r.sets.Close())
+	}
+	if r.memory != nil {
+		errs = append(errs, r.memory.Close())
 	}
 	errs = append(errs, r.sink.Close())
 	if r.engine != nil {

@@ -30,18 +30,49 @@ func (r *Run) Save(ctx context.Context) error {
 	return r.endSave(ctx)
 }
 
-// countStall begins a part of a save that the run waits for; end ends it.
-func (r *Run) countStall(step int64) (end func()) {
+// timeSave begins a part of a save that the run waits for; end ends it and returns its time.
+func (r *Run) timeSave(step int64) (end func() time.Duration) {
 	span, began, waited := r.deps.Trace.Begin(trace.Span{Kind: trace.Checkpoint, Op: "save"}), trace.Now(), r.between.waited.Load()
 	left := r.deps.Recorder.Enter(flight.Saving, fmt.Sprintf("step-%d", step))
-	return func() {
+	return func() time.Duration {
 		r.deps.Recorder.Leave(left)
-		r.countSave(began, waited)
-		if r.writing != nil {
-			r.writing.stalled += trace.Elapsed(began)
-		}
+		took := r.countSave(began, waited)
 		r.deps.Trace.End(span)
+		return took
 	}
+}
+
+// countStall is timeSave for the save in progress.
+func (r *Run) countStall(step int64) (end func()) {
+	ended := r.timeSave(step)
+	return func() {
+		if took := ended(); r.writing != nil {
+			r.writing.stalled += took
+		}
+	}
+}
+
+// saveInMemory saves the full state in the memory of the hosts. All ranks call it.
+func (r *Run) saveInMemory(ctx context.Context) error {
+	if err := r.engine.Sync(); err != nil {
+		return err
+	}
+	end := r.timeSave(r.state.Step)
+	meta, err := r.meta()
+	if err == nil {
+		_, err = r.memory.Save(ctx, meta, r.engine.State())
+	}
+	r.between.memory += end()
+	return err
+}
+
+// meta describes the state.
+func (r *Run) meta() (checkpoint.Meta, error) {
+	state, err := json.Marshal(r.state)
+	if err != nil {
+		return checkpoint.Meta{}, fmt.Errorf("train: %w", err)
+	}
+	return checkpoint.Meta{Step: int(r.state.Step), Strategy: r.Config.Parallel.Strategy, Config: r.deps.Resolved, State: state}, nil
 }
 
 // startSave starts to save the full state. One save is in progress at a time: it ends the one before.
@@ -62,14 +93,12 @@ func (r *Run) startSave(ctx context.Context, background bool) error {
 	r.between.save += trace.Elapsed(syncing)
 	defer r.countStall(r.state.Step)()
 	r.saving.began, r.asked.save = time.Now(), false
-	state, err := json.Marshal(r.state)
+	meta, err := r.meta()
 	if err != nil {
-		return fmt.Errorf("train: %w", err)
+		return err
 	}
 	began := trace.Now()
-	v, err := r.store.Start(ctx, checkpoint.Meta{
-		Step: int(r.state.Step), Strategy: r.Config.Parallel.Strategy, Config: r.deps.Resolved, State: state,
-	}, r.engine.State(), r.snapshot)
+	v, err := r.store.Start(ctx, meta, r.engine.State(), r.snapshot)
 	if err != nil {
 		return err
 	}

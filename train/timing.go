@@ -38,14 +38,16 @@ func (w *window) add(s float64) (mean, std float64) {
 // between is the time of work between the last step and the next.
 type between struct {
 	save, eval time.Duration
-	waited     atomic.Int64 // nanoseconds that this rank has ever waited for others in waitingGroup
+	memory     time.Duration // of save, that of checkpoints in memory
+	waited     atomic.Int64  // nanoseconds that this rank has ever waited for others in waitingGroup
 }
 
 // countSave counts a checkpoint that began when the rank had waited for others in earlier ones.
-func (r *Run) countSave(began, waited int64) {
-	took := trace.Elapsed(began)
+func (r *Run) countSave(began, waited int64) (took time.Duration) {
+	took = trace.Elapsed(began)
 	r.between.save += took
 	r.engine.CountSave(took - time.Duration(r.between.waited.Load()-waited))
+	return took
 }
 
 // waitingGroup measures the waits of a ProcessGroup.

@@ -94,6 +94,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		{"logits", func(u bytesBy) int64 { return u.Logits }},
 		{"workspace", func(u bytesBy) int64 { return u.Workspace }},
 		{"snapshot", func(u bytesBy) int64 { return u.Snapshot }},
+		{"checkpoints", func(u bytesBy) int64 { return u.Checkpoints }},
 		{"offloaded", func(u bytesBy) int64 { return u.Offloaded }},
 	} {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(categoryPeak)).Binary(), empty, onHost(row.of))

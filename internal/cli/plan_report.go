@@ -92,6 +92,7 @@ type bytesBy struct {
 	Logits      int64 `json:"logits"`
 	Workspace   int64 `json:"workspace"`
 	Snapshot    int64 `json:"snapshot"`
+	Checkpoints int64 `json:"checkpoints"`
 	Offloaded   int64 `json:"offloaded"` // in files; not in total
 	Total       int64 `json:"total"`
 }
@@ -266,7 +267,7 @@ func newBytesBy(by [tensor.NumCategories]int64, total int64) bytesBy {
 	return bytesBy{
 		Parameters: by[tensor.Params], Gradients: by[tensor.Grads], Master: by[tensor.Master], Optimizer: by[tensor.Optimizer],
 		Gathered: by[tensor.Gathered], Buckets: by[tensor.Buckets], Activations: by[tensor.Activations], Logits: by[tensor.Logits],
-		Workspace: by[tensor.Workspace], Snapshot: by[tensor.Snapshot], Offloaded: by[tensor.Offloaded], Total: total,
+		Workspace: by[tensor.Workspace], Snapshot: by[tensor.Snapshot], Checkpoints: by[tensor.Checkpoints], Offloaded: by[tensor.Offloaded], Total: total,
 	}
 }
 

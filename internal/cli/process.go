@@ -33,6 +33,7 @@ type process struct {
 	connections int           // of parallel
 	conns       []*connection // of each rank
 	taken       bool          // by run, which closes the connections
+	memory      *os.File      // of the launcher, for checkpoints; nil: none
 }
 
 // connect starts connecting the ranks of this process to the others. The first writes a line to out while

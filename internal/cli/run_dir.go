@@ -77,7 +77,7 @@ func (j *job) findRun(launched bool) error {
 	if dir == "" {
 		return j.setRun(runID{})
 	}
-	for _, at := range append(j.adjacentDirs(dir), dir, j.cfg.Checkpoint.Dir) {
+	for _, at := range append(j.adjacentDirs(dir), dir, j.cfg.Checkpoint.Disk().Dir) {
 		if !launched && at != "" {
 			if err := rundir.CheckFree(at); err != nil {
 				return busyError(err)
@@ -103,7 +103,7 @@ func (j *job) checkVacant(dir string) error {
 	if rundir.ExistingRun(dir) != "" {
 		return occupiedError(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
 	}
-	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Exists(at) {
+	if at := j.cfg.Checkpoint.Disk().Dir; at != "" && checkpoint.Exists(at) {
 		return occupiedError(at, "it contains checkpoints", "another checkpoint.dir")
 	}
 	return nil
@@ -140,7 +140,7 @@ func (j *job) identity(dir string) (string, error) {
 	if id := configRunID(filepath.Join(dir, rundir.Config)); id != "" {
 		return id, nil
 	}
-	if j.cfg.Checkpoint.Dir != "" { // it may contain another run's checkpoints
+	if j.cfg.Checkpoint.Disk().Dir != "" { // it may contain another run's checkpoints
 		return rundir.NewID(), nil
 	}
 	at := j.cfg.Checkpoint.Directory(dir)

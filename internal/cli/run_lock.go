@@ -36,7 +36,7 @@ func busyError(err error) error {
 // lockRun locks the output directory, and a checkpoint.dir outside it, for this process and rank 0.
 // Under the lock it checks that the directory of a new run contains no other.
 func (j *job) lockRun(stderr io.Writer) (err error) {
-	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Dir
+	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Disk().Dir
 	if dir == "" {
 		if dir, err = rundir.Make(runsDir, j.cfg.Name); err != nil {
 			return &Exit{CodeUsage, outputError(err)}
@@ -85,7 +85,7 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 // adjacentDirs returns directories whose lock another run may hold for the same checkpoints: the
 // parent of checkpoint.dir, or the default checkpoint directory.
 func (j *job) adjacentDirs(dir string) []string {
-	switch saves := j.cfg.Checkpoint.Dir; {
+	switch saves := j.cfg.Checkpoint.Disk().Dir; {
 	case saves == "":
 		return []string{j.cfg.Checkpoint.Directory(dir)}
 	case isInside(saves, dir):

@@ -44,6 +44,10 @@ func (j *job) runRanks(ctx context.Context, env rendezvous.Env, s *screen) error
 	stop := stopOf(ctx)
 	stop.SetDumpDir(j.logs(), launch.RankName(env.Rank))
 	stop.SetOutput(s)
+	var err error
+	if j.process.memory, err = launch.Memory(os.LookupEnv); err != nil {
+		return err
+	}
 	j.process.conns[0].setNotes(s)
 	if j.cfg.OutputDir != "" {
 		j.process.recordTo(j.logs())
@@ -82,7 +86,7 @@ func (j *job) trainDeps(w *world) train.Deps {
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Process: w.device(), Recorder: w.conn.recorder, Trace: w.conn.trace, RankName: w.rankName, Restart: j.restart.count,
-		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt), Trial: isTrial(),
+		Run: j.run.ID, Resolved: j.resolved, HostMemory: w.process.memory, LocalRank: w.env.LocalRank, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt), Trial: isTrial(),
 		Deadline: rendezvous.JobEnd(os.LookupEnv),
 	}
 }

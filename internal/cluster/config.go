@@ -77,6 +77,9 @@ func (c *Config) hosts() (least, most int) {
 // elastic reports whether the number of hosts may change.
 func (c *Config) elastic() bool { least, most := c.hosts(); return least < most }
 
+// restarts reports whether workers may be started again.
+func (c *Config) restarts() bool { return c.MaxRestarts > 0 || c.elastic() }
+
 // alone reports whether this launcher is the whole job: then nothing connects or listens.
 func (c *Config) alone() bool { _, most := c.hosts(); return most == 1 && len(c.Endpoints) == 0 }
 

@@ -45,6 +45,14 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if cfg.Workers.Grace <= 0 {
 		cfg.Workers.Grace = 5 * time.Second
 	}
+	if cfg.restarts() && cfg.Workers.Memory == nil {
+		memory, err := launch.NewMemory()
+		if err != nil {
+			return launch.CodeFailed, err
+		}
+		defer memory.Close() // after the last generation
+		cfg.Workers.Memory = memory
+	}
 	d := &driver{cfg: cfg, events: make(chan event, 64), stderr: cfg.Workers.Stderr, began: time.Now()}
 	if cfg.alone() {
 		d.link = &link{Store: store.NewMemory(nil).Client(), addr: "127.0.0.1", close: func() {}}

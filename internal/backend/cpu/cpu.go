@@ -62,7 +62,7 @@ func (b *Backend) prefault(plan tensor.Usage) {
 
 // splitPlan is the planned private memory, and the memory shared with peers.
 func splitPlan(plan tensor.Usage, peers bool) (private, shared int64) {
-	private = plan.PeakTotal
+	private = plan.PeakTotal - plan.Live[tensor.Checkpoints]
 	if !peers {
 		return private, 0
 	}

@@ -106,7 +106,7 @@ func typeName(t reflect.Type) string {
 		return "integer or sqrt"
 	case reflect.TypeFor[optim.Config]():
 		return "name or map"
-	case reflect.TypeFor[[]optim.GroupConfig]():
+	case reflect.TypeFor[[]optim.GroupConfig](), reflect.TypeFor[[]checkpoint.Tier]():
 		return "list of maps"
 	case reflect.TypeFor[train.VocabSize]():
 		return "integer or auto"

@@ -10,7 +10,7 @@ import { colorOf, emit, nameOf, on, state, view } from "./state.js";
 const groups = [
   ["Training", /^(loss|eval_loss|perplexity|accuracy|macro_f1|grad_norm|lr|epoch_loss|loss_scale|means[./].*)$/],
   ["Speed", /^(tokens_per_second|samples_per_second|mfu|step_seconds|comm_fraction|data_fraction|skew|flops_per_second)$/],
-  ["Time", /^(split[./]|comm_|step_seconds_|save_seconds|eval_seconds|label_tokens_per_second|slow_rank)/],
+  ["Time", /^(split[./]|comm_|step_seconds_|(memory_)?save_seconds|eval_seconds|label_tokens_per_second|slow_rank)/],
   ["Memory", /^(rss|memory)/],
   ["Host and device", /^(host|device)[./]/],
   ["Ranks", /^ranks[./]/],

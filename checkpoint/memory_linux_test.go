@@ -1,0 +1,435 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func unnamed(t testing.TB) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("checkpoints", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "checkpoints")
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// killedFS kills its process before or after a call, in the way of errPower.
+type killedFS struct {
+	fileSystem
+	calls *atomic.Int64
+	at    int64
+}
+
+// call counts a call of f. One in two of them is killed after it.
+func (k killedFS) call(f func() error) error {
+	n := k.calls.Add(1)
+	if n == k.at && n%2 == 0 {
+		panic(errPower)
+	}
+	err := f()
+	if n == k.at {
+		panic(errPower)
+	}
+	return err
+}
+
+func (k killedFS) MkdirAll(path string) error {
+	return k.call(func() error { return k.fileSystem.MkdirAll(path) })
+}
+
+func (k killedFS) Rename(from, to string) error {
+	return k.call(func() error { return k.fileSystem.Rename(from, to) })
+}
+
+func (k killedFS) RemoveAll(path string) error {
+	return k.call(func() error { return k.fileSystem.RemoveAll(path) })
+}
+
+func (k killedFS) Create(path string) (f file, err error) {
+	err = k.call(func() error { f, err = k.fileSystem.Create(path); return err })
+	return killedFile{f, k}, err
+}
+
+type killedFile struct {
+	file
+	k killedFS
+}
+
+func (f killedFile) Truncate(n int64) error {
+	return f.k.call(func() error { return f.file.Truncate(n) })
+}
+
+func (f killedFile) WriteAt(b []byte, at int64) (n int, err error) {
+	return n, f.k.call(func() error { n, err = f.file.WriteAt(b, at); return err })
+}
+
+// inMemory is a job on hosts of two ranks each, one generation after another.
+type inMemory struct {
+	t     *testing.T
+	hosts []*os.File
+	calls atomic.Int64
+}
+
+// generation calls f on all ranks with their Store. It is killed at a call; 0: not.
+func (j *inMemory) generation(killAt int64, f func(m member, s *Store) error) []error {
+	j.calls.Store(0)
+	return newWorld(2 * len(j.hosts)).run(func(m member) error {
+		s, err := NewMemoryStore(j.hosts[m.rank/2], "a-run", m.rank/2*2, m, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		s.chunk = 64
+		s.fs = renaming{killedFS{s.host, &j.calls, killAt}}
+		return f(m, s)
+	})
+}
+
+// items returns the items of all ranks: those of a host hold all, as replicas do, or all hosts together.
+func (j *inMemory) items(tr truth, replicas, empty bool) [][]Item {
+	rng := rand.New(rand.NewPCG(1, 1))
+	if !replicas {
+		return tr.split(2*len(j.hosts), rng, true, empty)
+	}
+	var all [][]Item
+	for range j.hosts {
+		all = append(all, tr.split(2, rng, true, empty)...)
+	}
+	return all
+}
+
+// save saves a step after resuming, as every generation does.
+func (j *inMemory) save(killAt int64, replicas bool, step int) []error {
+	tr := smallTruth(uint64(step))
+	items, old := j.items(tr, replicas, false), j.items(tr, replicas, true)
+	return j.generation(killAt, func(m member, s *Store) error {
+		if _, err := ResumeNewest(j.t.Context(), []*Store{s}, old[m.rank]); err != nil {
+			return err
+		}
+		_, err := s.Save(j.t.Context(), tr.meta(step), items[m.rank])
+		return err
+	})
+}
+
+// resumed returns the step that a generation finds, with the bits of its save, 0 for none.
+func (j *inMemory) resumed(replicas bool) (step int) {
+	j.t.Helper()
+	var mu sync.Mutex
+	items := j.items(smallTruth(0), replicas, true)
+	for rank, err := range j.generation(0, func(m member, s *Store) error {
+		r, err := ResumeNewest(j.t.Context(), []*Store{s}, items[m.rank])
+		if err != nil || r.Path == "" {
+			return err
+		}
+		mu.Lock()
+		step = r.Meta.Step
+		mu.Unlock()
+		return smallTruth(uint64(r.Meta.Step)).same(items[m.rank])
+	}) {
+		if err != nil {
+			j.t.Fatalf("rank %d: %v", rank, err)
+		}
+	}
+	return step
+}
+
+// TestKilledInMemory kills a rank at every call of a save in memory: the next generation has the save or the one
+// before, never another state, and the memory has two checkpoints and no more.
+func TestKilledInMemory(t *testing.T) {
+	for _, hosts := range []int{1, 2} {
+		for _, replicas := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d hosts, replicas %v", hosts, replicas), func(t *testing.T) {
+				j := &inMemory{t: t}
+				for range hosts {
+					j.hosts = append(j.hosts, unnamed(t))
+				}
+				failed := func(errs []error) bool { return errors.Join(errs...) != nil }
+				if j.resumed(replicas) != 0 {
+					t.Fatal("something is there before the first save")
+				}
+				step, most := 1, int64(0)
+				if failed(j.save(0, replicas, step)) {
+					t.Fatal("the first save fails")
+				}
+				for at := int64(1); ; at++ {
+					lost := failed(j.save(at, replicas, step+1))
+					got := j.resumed(replicas)
+					if got != step+1 && (!lost || got != step) {
+						t.Fatalf("killed at call %d of the save of step %d: resumed at %d", at, step+1, got)
+					}
+					step = got
+					most = max(most, j.bytes())
+					if !lost {
+						if at < 20 {
+							t.Fatalf("a save has %d calls", at)
+						}
+						break
+					}
+				}
+				if limit := 3 * j.bytes(); most > limit {
+					t.Errorf("up to %d bytes were in use, now %d", most, j.bytes())
+				}
+			})
+		}
+	}
+}
+
+// bytes returns the memory of the first host.
+func (j *inMemory) bytes() int64 {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(j.hosts[0].Fd()), &st); err != nil {
+		j.t.Fatal(err)
+	}
+	return st.Blocks * 512
+}
+
+// TestTiers: the newest checkpoint of memory and disk that is good on all hosts is used, and what is lost is said.
+func TestTiers(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		memory, disk []int // steps
+		damage       func(t *testing.T, dir string, hosts []*os.File)
+		want         int
+		notice       string
+	}{
+		{"nothing", nil, nil, nil, 0, ""},
+		{"memory", []int{3, 4}, nil, nil, 4, ""},
+		{"disk", nil, []int{2}, nil, 2, ""},
+		{"memory is newer", []int{3, 4}, []int{2}, nil, 4, ""},
+		{"disk is newer", []int{3, 4}, []int{5}, nil, 5, ""},
+		{"damaged memory", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[1], 4) }, 3, "using step 3 instead of step 4: 1 steps are lost"},
+		{"damaged memory, disk between", []int{3, 6}, []int{5}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[0], 6) }, 5, "using step 5 instead of step 6"},
+		{"a host is replaced", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { hosts[1] = unnamed(t) }, 2, "2 steps are lost"},
+		{"damaged disk", []int{3, 4}, []int{2, 5}, func(t *testing.T, dir string, _ []*os.File) { flipFiles(t, filepath.Join(dir, "step-5")) }, 4, "using step 4 instead of step 5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
+			out := t.TempDir()
+			for _, step := range c.memory {
+				if err := errors.Join(j.save(0, false, step)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, step := range c.disk {
+				tr := smallTruth(uint64(step))
+				items := j.items(tr, false, false)
+				if err := errors.Join(newWorld(4).run(func(m member) error {
+					_, err := testStore(t, m, nil, out, Config{}).Save(t.Context(), tr.meta(step), items[m.rank])
+					return err
+				})...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.damage != nil {
+				c.damage(t, filepath.Join(out, "checkpoints"), j.hosts)
+			}
+			items := j.items(smallTruth(0), false, true)
+			if err := errors.Join(j.generation(0, func(m member, s *Store) error {
+				r, err := ResumeNewest(t.Context(), []*Store{s, testStore(t, m, nil, out, Config{})}, items[m.rank])
+				if err != nil {
+					return err
+				}
+				if notices := strings.Join(r.Notices, "\n"); m.rank == 0 && (!strings.Contains(notices, c.notice) || c.notice == "" && notices != "") {
+					t.Errorf("notices are %q", r.Notices)
+				}
+				if r.Meta.Step != c.want || (r.Path == "") != (c.want == 0) {
+					t.Errorf("step %d of %q", r.Meta.Step, r.Path)
+				}
+				if c.want == 0 {
+					return nil
+				}
+				return smallTruth(uint64(c.want)).same(items[m.rank])
+			})...); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// flip changes the last byte of each tensor file of a step in memory.
+func flip(t *testing.T, memory *os.File, step int) {
+	m, err := openHostMemory(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	dir := filepath.Join(Memory, stepDir(step))
+	names, err := m.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".safetensors") {
+			continue
+		}
+		f, err := m.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := f.Size()
+		b := make([]byte, 1)
+		f.ReadAt(b, n-1)
+		if b[0]++; true {
+			_, err = f.WriteAt(b, n-1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func flipFiles(t *testing.T, dir string) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)-1]++
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTornIndex: an index that was written in part, at any byte, or damaged, leaves the one before.
+func TestTornIndex(t *testing.T) {
+	f := unnamed(t)
+	m, err := openHostMemory(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.MkdirAll("a/b"); err != nil {
+		t.Fatal(err)
+	}
+	read := func(area int64) []byte {
+		b := make([]byte, 4096)
+		n, _ := f.ReadAt(b, area*areaBytes)
+		return b[:n]
+	}
+	older := read(0)
+	if err := m.MkdirAll("a/c"); err != nil {
+		t.Fatal(err)
+	}
+	whole := read(0)
+	if bytes.Equal(whole, older) { // the first index is in the other area
+		t.Fatal("the index is not written to two areas in turn")
+	}
+	names := func() string {
+		got, err := m.ReadDir("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(got, " ")
+	}
+	for n := range bytes.TrimRight(whole, "\x00") {
+		torn := append(append([]byte(nil), whole[:n]...), make([]byte, len(whole)-n)...)
+		if _, err := f.WriteAt(torn, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(); got != "b" {
+			t.Fatalf("with %d bytes of the index: %s", n, got)
+		}
+		damaged := bytes.Clone(whole)
+		damaged[n] ^= 0x10
+		if _, err := f.WriteAt(damaged, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(); got != "b" && (n < 4 || n >= indexHead) && n >= 8 {
+			t.Fatalf("with a damaged byte %d: %s", n, got)
+		}
+	}
+	if _, err := f.WriteAt(whole, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); got != "b c" {
+		t.Errorf("whole: %s", got)
+	}
+}
+
+// TestHostMemoryFiles: the file system does what that of a disk does.
+func TestHostMemoryFiles(t *testing.T) {
+	memory, err := openHostMemory(unnamed(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	var logs [2]string
+	for i, fs := range []fileSystem{memory, disk{}} {
+		root := "root"
+		if i == 1 {
+			root = filepath.Join(t.TempDir(), "root")
+		}
+		log := func(format string, args ...any) { logs[i] += fmt.Sprintf(format, args...) + "\n" }
+		kind := func(err error) string {
+			for _, e := range []error{syscall.ENOENT, syscall.EISDIR, syscall.ENOTDIR, errNoFile} {
+				if errors.Is(err, e) {
+					return e.Error()
+				}
+			}
+			return fmt.Sprint(err)
+		}
+		at := func(name string) string { return filepath.Join(root, name) }
+		write := func(name, text string) {
+			err := writeFile(fs, at(name), int64(len(text)), func(f file) error { return writeAt(f, []byte(text), 0, name) })
+			log("write %s: %s", name, kind(errors.Unwrap(err)))
+		}
+		read := func(name string) {
+			f, err := fs.Open(at(name))
+			if err != nil {
+				log("open %s: %s", name, kind(err))
+				return
+			}
+			n, err := f.Size()
+			b := make([]byte, n+2)
+			got, end := f.ReadAt(b, 0)
+			part, partly := f.ReadAt(b[:1], n)
+			log("read %s: %d %v %q %v, %d %v", name, n, err, b[:got], end, part, partly)
+			f.Close()
+		}
+		list := func(name string) {
+			names, err := fs.ReadDir(at(name))
+			log("list %s: %d %s", name, len(names), kind(err))
+		}
+		list("")
+		log("mkdir %v", fs.MkdirAll(at("a/b")))
+		write("none/x", "1")
+		write("a/b/x", "first")
+		write("a/b/x", "2")
+		write("a/y", "third")
+		read("a/b/x")
+		read("a/y")
+		read("a")
+		read("a/z")
+		list("a")
+		log("rename %v", fs.Rename(at("a"), at("c")))
+		read("a/y")
+		read("c/b/x")
+		log("rename %s", kind(fs.Rename(at("a"), at("d"))))
+		log("remove %v %v", fs.RemoveAll(at("c/b")), fs.RemoveAll(at("none")))
+		list("c")
+		write("c/new", strings.Repeat("n", 5000))
+		read("c/y")
+		_, err := fs.Modified(at("c/none"))
+		log("modified %s", kind(err))
+		log("mkdir %s", kind(fs.MkdirAll(at("c/y/z"))))
+	}
+	if logs[0] != logs[1] {
+		t.Errorf("memory:\n%s\ndisk:\n%s", logs[0], logs[1])
+	}
+}

@@ -1,0 +1,176 @@
+package train_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"trireme/checkpoint"
+	"trireme/parallel"
+	"trireme/train"
+)
+
+var allWorlds = flag.Bool("allworlds", false, "TestSavedByAnyLoadedByAny: all pairs of ranks and strategies, not a few")
+
+// hostMemory returns the memory of a launcher.
+func hostMemory(t *testing.T) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("checkpoints", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "checkpoints")
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func newRecording() *recordingSink {
+	return &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
+}
+
+// digest is the digest of the state in a checkpoint.
+func digest(t *testing.T, dir string) string {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	sum, err := c.StateDigest(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum)
+}
+
+// TestSavedByAnyLoadedByAny: a checkpoint that any number of ranks with any strategy has saved, between steps, in the
+// background or in memory, continues with any other to the bits of a run without a break.
+func TestSavedByAnyLoadedByAny(t *testing.T) {
+	type job struct {
+		ranks    int
+		strategy string
+	}
+	var jobs []job
+	for _, strategy := range parallel.StrategyNames() {
+		for ranks := 1; ranks <= 4; ranks++ {
+			jobs = append(jobs, job{ranks, strategy})
+		}
+	}
+	j := newResumable(t, false, false)
+	j.config.Training.MaxSteps, j.config.Training.EvalEveryNSteps = 5, 0
+	start := func(name string, by job, change func(*train.Config)) train.Config {
+		c := j.config
+		c.OutputDir, c.Parallel.Strategy = filepath.Join(j.dir, name), by.strategy
+		change(&c)
+		return c
+	}
+	through := start("through", jobs[0], func(*train.Config) {})
+	j.run(t, through, 1, 0, newRecording())
+	want := digest(t, filepath.Join(through.OutputDir, "checkpoints", "step-5"))
+	const cut = 3
+	pairs := map[string]int{}
+	for _, mode := range []string{"sync", "async", checkpoint.Memory} {
+		for s, by := range jobs {
+			if !*allWorlds && s%7 != 0 {
+				continue
+			}
+			name := fmt.Sprintf("%s, saved by %d ranks of %s", mode, by.ranks, by.strategy)
+			t.Run(name, func(t *testing.T) {
+				memory := hostMemory(t)
+				c := start(strings.ReplaceAll(name, " ", "-"), by, func(c *train.Config) {
+					switch mode {
+					case "async":
+						c.Checkpoint.Async = true
+						fallthrough
+					case "sync":
+						c.Checkpoint.SaveEveryNSteps = cut
+					default:
+						c.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: cut}, {}}
+					}
+				})
+				until := int64(cut)
+				if mode == "async" {
+					until = 5 // it is committed beside the last step
+				}
+				j.restart(t, c, by.ranks, until, newRecording(), 0, memory)
+				if mode == "async" { // as if the run had ended before its last step
+					if err := os.RemoveAll(filepath.Join(c.OutputDir, "checkpoints", "step-5")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for l, to := range jobs {
+					if !*allWorlds && (l+s)%7 != 0 {
+						continue
+					}
+					out := filepath.Join(t.TempDir(), "out")
+					if mode != checkpoint.Memory {
+						if err := os.CopyFS(out, os.DirFS(c.OutputDir)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					then := start("", to, func(c *train.Config) {
+						c.OutputDir = out
+						c.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: 1000}, {}}
+					})
+					seen := newRecording()
+					j.restart(t, then, to.ranks, 0, seen, 1, memory)
+					pairs[mode]++
+					if !slices.Equal(seen.begun, []int64{cut}) {
+						t.Fatalf("loaded by %d ranks of %s after step %v: %q", to.ranks, to.strategy, seen.begun, seen.notes)
+					}
+					if got := digest(t, filepath.Join(out, "checkpoints", "step-5")); got != want {
+						t.Errorf("loaded by %d ranks of %s: the digest is %s, without a break %s", to.ranks, to.strategy, got, want)
+					}
+				}
+			})
+		}
+	}
+	t.Logf("pairs that were compared: %v", pairs)
+}
+
+// TestTiersResume: a job that is restarted continues from the newest checkpoint of both tiers.
+func TestTiersResume(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		disk   int   // steps between checkpoints
+		until  int64 // step at which the first start ends
+		lose   bool  // the memory
+		after  int64
+		memory bool // is used
+	}{
+		{"memory is newer", 4, 7, false, 6, true},
+		{"both have it", 4, 9, false, 8, true},
+		{"disk is newer", 3, 9, false, 9, false},
+		{"the launcher is new", 4, 7, true, 4, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := newResumable(t, false, false)
+			through := j.config
+			through.OutputDir = filepath.Join(j.dir, "through")
+			j.run(t, through, 2, 0, newRecording())
+			j.config.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: 2}, {SaveEveryNSteps: c.disk, KeepLastN: 2}}
+			memory, seen := hostMemory(t), newRecording()
+			j.restart(t, j.config, 2, c.until, seen, 0, memory)
+			if c.lose {
+				memory = hostMemory(t)
+			}
+			j.restart(t, j.config, 2, 0, seen, 1, memory)
+			if !slices.Equal(seen.begun, []int64{0, c.after}) {
+				t.Errorf("begun after %v, want %d: %q", seen.begun, c.after, seen.notes)
+			}
+			if used := slices.ContainsFunc(seen.notes, func(n string) bool { return strings.HasPrefix(n, "resuming from memory/step-") }); used != c.memory {
+				t.Errorf("resumed from memory: %v: %q", used, seen.notes)
+			}
+			if got, want := digest(t, filepath.Join(j.config.OutputDir, "checkpoints", "step-11")), digest(t, filepath.Join(through.OutputDir, "checkpoints", "step-11")); got != want {
+				t.Errorf("the digest is %s, without a break %s", got, want)
+			}
+		})
+	}
+}
