@@ -139,7 +139,7 @@ func (c Config) checkTiers() error {
 		set bool
 	}{{"dir", c.Dir != ""}, {"save_every_n_steps", c.SaveEveryNSteps != 0}, {"keep_last_n", c.KeepLastN != 0}} {
 		if k.set {
-			return fault.At(k.key, "it is set beside tiers: set it in the tier of the directory, or remove tiers")
+			return fault.At(k.key, "is set beside tiers: set it in the tier of the directory, or remove tiers")
 		}
 	}
 	directories := 0

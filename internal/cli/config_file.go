@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"trireme/fault"
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
-	"trireme/launch"
 	"trireme/model"
 	"trireme/parallel"
 	"trireme/rendezvous"
@@ -161,11 +159,6 @@ func (j *job) warn(w io.Writer) error {
 			}
 		}
 		if _, err := fmt.Fprintf(w, "%s: obsolete keys have no effect: %s\n", j.former[0].Where, strings.Join(names, ", ")); err != nil {
-			return err
-		}
-	}
-	if j.cfg.Checkpoint.MemoryEveryNSteps() > 0 && !launch.HasMemory(os.LookupEnv) {
-		if _, err := fmt.Fprintln(w, "note: checkpoint.tiers: nothing is saved in memory, because no launcher of trireme restarts this job. try: --max_restarts 3"); err != nil {
 			return err
 		}
 	}

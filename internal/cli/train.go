@@ -215,6 +215,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if foreseen != nil {
 		return foreseen
 	}
+	if j.cfg.Checkpoint.MemoryEveryNSteps() > 0 && !launch.HasMemory(os.LookupEnv) {
+		fmt.Fprintln(stderr, "note: checkpoint.tiers: nothing is saved in memory, because no launcher of trireme restarts this job. try: --max_restarts 3")
+	}
 	if err := ctx.Err(); err != nil { // nothing is written yet
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"trireme/checkpoint"
 	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/internal/keys"
