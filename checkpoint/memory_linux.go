@@ -246,7 +246,7 @@ func (m *hostMemory) Rename(from, to string) error {
 	})
 }
 
-// RemoveAll gives back the memory of the files. If the process is killed before, later files have it.
+// RemoveAll frees the memory of the files. If the process is killed before, later files have it.
 func (m *hostMemory) RemoveAll(path string) error {
 	return m.with("remove", path, func(x *index, path string) error {
 		var gone []entry
