@@ -91,7 +91,7 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 		}
 		c, b = c.From(0, done), b.From(0, done)
 	}
-	if a.bfloat16() && b.bfloat16() && impl.Tiles() {
+	if Parts(0).ByTiles(a, b) {
 		gemmTiles(0, c, a, b, m, n, k, accumulate, scratch)
 		return
 	}

@@ -3245,25 +3245,28 @@ TEXT ·pairTilesAVX512(SB), NOSPLIT, $0-48
 	MOVQ  apart+24(FP), BX
 	SHLQ  $0x01, BX
 	MOVQ  pairs+32(FP), SI
-	MOVQ  $0x00000010, DI
+	LEAQ  (CX)(BX*1), DI
+	MOVQ  $0x00000010, BX
 
 pair:
 	VPMOVZXWD.Z (CX), K1, Z0
-	VPMOVZXWD.Z (CX)(BX*1), K1, Z1
+	VPMOVZXWD.Z (DI), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPORD       Z0, Z1, Z1
 	VMOVUPS     Z1, (AX)
 	VPMOVZXWD.Z 32(CX), K2, Z0
-	VPMOVZXWD.Z 32(CX)(BX*1), K2, Z1
+	VPMOVZXWD.Z 32(DI), K2, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPORD       Z0, Z1, Z1
 	VMOVUPS     Z1, 1024(AX)
-	PREFETCHT0  (CX)(DX*4)
+	PREFETCHT0  (CX)(DX*8)
+	PREFETCHT0  (DI)(DX*8)
+	ADDQ        DX, DI
 	ADDQ        DX, CX
 	ADDQ        $0x40, AX
-	DECQ        DI
+	DECQ        BX
 	JNZ         same
-	MOVQ        $0x00000010, DI
+	MOVQ        $0x00000010, BX
 	ADDQ        $0x00000400, AX
 
 same:

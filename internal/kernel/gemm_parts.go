@@ -21,6 +21,11 @@ var partProducts = [4][][2]int{
 // count returns the tiles of an operand, for one of its own.
 func (p Parts) count() int { return max(1, int(p)) }
 
+// ByTiles reports whether GemmParts multiplies matrices like a and b by tiles.
+func (p Parts) ByTiles(a, b Matrix) bool {
+	return impl.Tiles() && (a.bfloat16() && b.bfloat16() || p > 0 && a.H == nil && b.H == nil)
+}
+
 // limits returns the largest packed block of b, in steps of tileDepth and in columns. It stays in L2.
 func (p Parts) limits() (steps, cols int) {
 	switch p {
@@ -38,7 +43,7 @@ func (p Parts) limits() (steps, cols int) {
 // Tang and Heinecke (2019) give the errors; those of 3 parts are of the size of float32's own rounding. A number that
 // rounds to an infinite bfloat16, above 3.39e38, is infinite. scratch is GemmPartsScratch's.
 func GemmParts(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
-	if parts == 0 || a.H != nil || b.H != nil || !impl.Tiles() || m == 0 || n == 0 || k == 0 {
+	if a.H != nil || b.H != nil || !parts.ByTiles(a, b) || m == 0 || n == 0 || k == 0 {
 		Gemm(c, a, b, m, n, k, accumulate, scratch)
 		return
 	}

@@ -64,7 +64,8 @@ const (
 	minCols = 384
 )
 
-// split makes one tile for one thread, else several per thread to balance load. It splits columns
+// split makes one tile for one thread, else several per thread to balance load, or one per thread of a product by matrix
+// tiles, which takes little more time than packing its operands for each. It splits columns
 // first: a tile packs a column block once for all rows, but rows for a few columns at a time.
 func (p *product) split(threads int) {
 	p.rows, p.cols = p.m, p.n
@@ -72,6 +73,9 @@ func (p *product) split(threads int) {
 		return
 	}
 	want := 3 * threads
+	if p.parts.ByTiles(p.a, p.b) {
+		want = threads
+	}
 	have := p.batch
 	if have < want {
 		p.cols = partSize(p.n, (want+have-1)/have, minCols, 64)

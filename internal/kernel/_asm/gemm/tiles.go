@@ -54,18 +54,21 @@ func pairTilesAVX512(c *build.Context) {
 	c.SHRQ(operand.Imm(16), mask)
 	c.KMOVW(mask.As32(), m[1])
 	dst, src, ld, apart, pairs := load(c, "dst"), load(c, "src"), loadHalves(c, "ld"), loadHalves(c, "apart"), load(c, "pairs")
-	left := c.GP64() // pairs, of 16 in a tile
+	left, second := c.GP64(), c.GP64() // pairs, of 16 in a tile; the second row
+	c.LEAQ(operand.Mem{Base: src, Index: apart, Scale: 1}, second)
 	c.MOVQ(operand.U32(16), left)
 	c.Label("pair")
 	for h := range 2 {
 		lo, hi := c.ZMM(), c.ZMM()
 		c.VPMOVZXWD_Z(operand.Mem{Base: src, Disp: 32 * h}, m[h], lo)
-		c.VPMOVZXWD_Z(operand.Mem{Base: src, Index: apart, Scale: 1, Disp: 32 * h}, m[h], hi)
+		c.VPMOVZXWD_Z(operand.Mem{Base: second, Disp: 32 * h}, m[h], hi)
 		c.VPSLLD(operand.Imm(16), hi, hi)
 		c.VPORD(lo, hi, hi)
 		c.VMOVUPS(hi, operand.Mem{Base: dst, Disp: 1024 * h})
 	}
-	c.PREFETCHT0(operand.Mem{Base: src, Index: ld, Scale: 4})
+	c.PREFETCHT0(operand.Mem{Base: src, Index: ld, Scale: 8})
+	c.PREFETCHT0(operand.Mem{Base: second, Index: ld, Scale: 8})
+	c.ADDQ(ld, second)
 	c.ADDQ(ld, src)
 	c.ADDQ(operand.Imm(64), dst)
 	c.DECQ(left)
