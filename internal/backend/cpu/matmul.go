@@ -77,8 +77,12 @@ func (p *product) split(threads int) {
 		want = threads
 	}
 	have := p.batch
+	least := minCols
+	if p.m == 1 && p.b.Trans {
+		least = 64 // one row packs nothing
+	}
 	if have < want {
-		p.cols = partSize(p.n, (want+have-1)/have, minCols, 64)
+		p.cols = partSize(p.n, (want+have-1)/have, least, 64)
 		have *= (p.n + p.cols - 1) / p.cols
 	}
 	if have < want {
