@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/internal/pickle"
@@ -138,7 +139,8 @@ var opaque = map[pickle.Global]bool{
 
 // rebuilder returns the meaning of the calls in data.pkl.
 func rebuilder(allow func(pickle.Global) bool) func(pickle.Global, pickle.Tuple) (any, error) {
-	return func(f pickle.Global, args pickle.Tuple) (any, error) {
+	var call func(f pickle.Global, args pickle.Tuple) (any, error)
+	call = func(f pickle.Global, args pickle.Tuple) (any, error) {
 		if v, ok := pickle.Simple(f, args); ok {
 			return v, nil
 		}
@@ -154,6 +156,14 @@ func rebuilder(allow func(pickle.Global) bool) func(pickle.Global, pickle.Tuple)
 					return rebuild(args, dt)
 				}
 				return nil, fmt.Errorf("a tensor of type %v, which is not supported", args[6])
+			}
+		case pickle.Global{Module: "torch._tensor", Name: "_rebuild_from_type_v2"}: // a tensor with attributes, which are left out
+			if len(args) == 4 {
+				g, _ := args[0].(pickle.Global)
+				inner, ok := args[2].(pickle.Tuple)
+				if ok && slices.Contains(withAttributes, g) && args[1] == any(pickle.Global{Module: "torch", Name: "Tensor"}) {
+					return call(g, inner)
+				}
 			}
 		case pickle.Global{Module: "torch._utils", Name: "_rebuild_parameter"}, pickle.Global{Module: "torch._utils", Name: "_rebuild_parameter_with_state"}:
 			if len(args) >= 3 {
@@ -173,7 +183,11 @@ func rebuilder(allow func(pickle.Global) bool) func(pickle.Global, pickle.Tuple)
 		}
 		return nil, &pickle.Refused{Global: f}
 	}
+	return call
 }
+
+// withAttributes are the calls inside _rebuild_from_type_v2.
+var withAttributes = []pickle.Global{{Module: "torch._utils", Name: "_rebuild_tensor_v2"}, {Module: "torch._utils", Name: "_rebuild_tensor_v3"}}
 
 // rebuild makes a tensor of (storage, first, shape, stride, ...). as is its type if its storage has
 // none.

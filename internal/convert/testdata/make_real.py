@@ -52,13 +52,13 @@ def llama():
 
 
 def transformers():
-    for dtype, short in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
-        for safe in (True, False):
-            for size, sharded in ((None, ""), ("1KB", "-sharded")):
-                name = "hf-" + ("safetensors-" if safe else "bin-") + short + sharded
-                model = llama().to(dtype)
-                model.save_pretrained(fresh(name), safe_serialization=safe, **({"max_shard_size": size} if size else {}))
-                expect(name, model.state_dict())
+    for dtype, short, safe, size in (
+        (torch.float32, "safetensors-f32-sharded", True, "1KB"), (torch.bfloat16, "safetensors-bf16", True, "1GB"),
+        (torch.float32, "bin-f32", False, "1GB"), (torch.bfloat16, "bin-bf16-sharded", False, "1KB"),
+    ):
+        model = llama().to(dtype)
+        model.save_pretrained(fresh("hf-" + short), safe_serialization=safe, max_shard_size=size)
+        expect("hf-" + short, model.state_dict())
 
 
 def steps(model, optimizer, backward=lambda loss: loss.backward(), n=2):
@@ -84,12 +84,12 @@ def join(rank, port):
 
 
 def fsdp_rank(rank):
-    """Accelerate's own function for state dicts of FSDP, SHARDED_STATE_DICT, on two ranks."""
+    """Accelerate's own function for the sharded state dict of FSDP, on two ranks."""
     join(rank, 29473)
     dist.init_process_group("gloo", rank=rank, world_size=2)
     from accelerate import Accelerator
     from accelerate.utils import FullyShardedDataParallelPlugin
-    from accelerate.utils.fsdp_utils import save_fsdp_model, save_fsdp_optimizer
+    from accelerate.utils.fsdp_utils import save_fsdp_model
 
     a = Accelerator(cpu=True)
     model = Tiny()
@@ -101,7 +101,6 @@ def fsdp_rank(rank):
     plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="SHARDED_STATE_DICT")
     where = str(out / "accelerate-fsdp")
     save_fsdp_model(plugin, a, model, where)
-    save_fsdp_optimizer(plugin, a, optimizer, model, where)
     full = {k: v.full_tensor() for k, v in model.state_dict().items()}
     if rank == 0:
         expect("accelerate-fsdp", full)
@@ -118,6 +117,7 @@ def deepspeed_rank(rank, ranks, stage):
     os.environ["WORLD_SIZE"] = str(ranks)
     import deepspeed
 
+    deepspeed.ops.__compatible_ops__.clear()  # no extension is compiled
     deepspeed.init_distributed("gloo", auto_mpi_discovery=False)
     name = f"deepspeed-zero{stage}"
     model = Tiny()
