@@ -92,6 +92,10 @@ func (p *product) split(threads int) {
 	if have < threads { // narrow and short: less than the efficient tile size
 		p.cols = partSize(p.n, threads, 64, 64)
 	}
+	if have = p.tiles(); have < threads { // more threads than columns
+		_, across := p.grid()
+		p.rows = partSize(p.m, (2*threads+p.batch*across-1)/(p.batch*across), 56, 56)
+	}
 }
 
 // smallProduct is the number of multiply-adds in the time that wakes a thread.

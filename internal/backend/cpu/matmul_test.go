@@ -49,7 +49,7 @@ func TestMatMulBitsDoNotDependOnThreads(t *testing.T) {
 		{batch: 5, m: 130, n: 150, k: 64},
 	} {
 		var first []byte
-		for _, threads := range []int{1, 2, 3} {
+		for _, threads := range []int{1, 2, 3, 64} {
 			b := open(t, threads)
 			dst, _, _ := c.run(b)
 			flat := b.New(tensor.Workspace, c.c, dst.Rows(), dst.Width())
