@@ -52,7 +52,8 @@ type Config struct {
 	// Tiers are where checkpoints are saved, the fastest first: each has dir, save_every_n_steps and keep_last_n. dir
 	// memory is the memory of the hosts: its two newest checkpoints outlive processes that are restarted (--max_restarts).
 	// The next tier is the directory of the run's checkpoints, which dir, save_every_n_steps and keep_last_n above are
-	// for without this key. Default [].
+	// for without this key. Its checkpoints are copied in the background to the last tier, another directory or s3://BUCKET/KEY, if
+	// there is one. Default [].
 	Tiers []Tier `yaml:"tiers"`
 }
 
@@ -76,6 +77,15 @@ func (c Config) Disk() Config {
 	}
 	c.Tiers = nil
 	return c
+}
+
+// Remote returns the last tier, to which checkpoints on disk are copied; false without one.
+func (c Config) Remote() (Tier, bool) {
+	c = c.WithoutMemory()
+	if len(c.Tiers) < 2 {
+		return Tier{}, false
+	}
+	return c.Tiers[1], true
 }
 
 // MemoryEveryNSteps returns the steps between checkpoints in memory; 0 for none.
@@ -142,7 +152,7 @@ func (c Config) checkTiers() error {
 			return fault.At(k.key, "is set beside tiers: set it in the tier of the directory, or remove tiers")
 		}
 	}
-	directories := 0
+	var directories []string
 	for i, t := range c.Tiers {
 		at := fmt.Sprintf("tiers[%d]", i)
 		switch {
@@ -151,7 +161,7 @@ func (c Config) checkTiers() error {
 		case t.KeepLastN < 0:
 			return fault.At(at+".keep_last_n", "is %d: it must be 0 or more; 0 keeps all", t.KeepLastN)
 		case t.Dir != Memory:
-			directories++
+			directories = append(directories, t.Dir)
 		case i > 0:
 			return fault.At(at+".dir", "memory must be the first tier, once")
 		case t.SaveEveryNSteps == 0:
@@ -160,8 +170,11 @@ func (c Config) checkTiers() error {
 			return fault.At(at+".keep_last_n", "is %d: memory keeps the two newest; remove the key", t.KeepLastN)
 		}
 	}
-	if directories != 1 {
-		return fault.At("tiers", "has %d directories: it needs one, for example {dir: checkpoints, save_every_n_steps: 100}", directories)
+	switch n := len(directories); {
+	case n < 1 || n > 2:
+		return fault.At("tiers", "has %d directories: it needs one or two, for example {dir: checkpoints, save_every_n_steps: 100}", n)
+	case n == 2 && (directories[1] == "" || directories[0] == directories[1]):
+		return fault.At(fmt.Sprintf("tiers[%d].dir", len(c.Tiers)-1), "is %q: the last tier needs another directory than the one before", directories[1])
 	}
 	return nil
 }

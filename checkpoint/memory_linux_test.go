@@ -292,20 +292,6 @@ func flip(t *testing.T, memory *os.File, step int) {
 	}
 }
 
-func flipFiles(t *testing.T, dir string) {
-	paths, _ := filepath.Glob(filepath.Join(dir, "*.safetensors"))
-	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b[len(b)-1]++
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestTornIndex: an index that was written in part, at any byte, or damaged, leaves the one before.
 func TestTornIndex(t *testing.T) {
 	f := unnamed(t)

@@ -31,7 +31,7 @@ func (s *Store) retain(saved, best int) (notices []string) {
 	}
 	all := make([]Saved, len(found))
 	for i, f := range found {
-		all[i] = Saved{Step: f.Step, Bytes: f.Bytes, Protected: f.Step == best}
+		all[i] = Saved{Step: f.Step, Bytes: f.Bytes, Protected: f.Step == best || int64(f.Step)+1 == s.copied.Load()}
 		if !f.Saved.IsZero() {
 			all[i].Age = found[0].Saved.Sub(f.Saved)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,8 +32,9 @@ type Store struct {
 	// leader is the rank that makes, commits and deletes the directories that this rank writes to: 0, or in the
 	// memory of hosts the first rank of this one.
 	leader int
-	host   *hostMemory // nil: not in the memory of hosts
-	good   int         // the newest step that all hosts have in memory; -1 for none
+	host   *hostMemory  // nil: not in the memory of hosts
+	copied atomic.Int64 // the step of the checkpoint that is being copied, plus 1; 0: none
+	good   int          // the newest step that all hosts have in memory; -1 for none
 }
 
 // leads reports whether this rank is a leader.

@@ -109,8 +109,8 @@ func (s *Store) common(ctx context.Context, failed []Candidate) (c choice, notic
 }
 
 // ResumeNewest is Resume with "auto" from the newest checkpoint of several tiers, the first of those with the same step.
-// A checkpoint that fails to load is skipped with a notice, for the next newest. The notices say how many steps are
-// lost by that. It is an error if there are checkpoints and none can be used.
+// A checkpoint that is damaged and a tier that cannot be read are skipped with a notice, for the next newest. The notices
+// say how many steps are lost by that. It is an error if nothing can be used and a tier on disk has failed.
 func ResumeNewest(ctx context.Context, tiers []*Store, items []Item) (ResumeResult, error) {
 	failed := make([][]Candidate, len(tiers))
 	var notices []string
@@ -128,7 +128,8 @@ func ResumeNewest(ctx context.Context, tiers []*Store, items []Item) (ResumeResu
 		for i, s := range tiers {
 			c, more, err := s.newest(ctx, failed[i])
 			if add(more...); err != nil {
-				if failure = err; !errors.Is(err, ErrCorrupt) {
+				var ofTier *rankError // of all ranks; others are of their communication
+				if failure = err; !errors.As(err, &ofTier) {
 					return ResumeResult{Notices: notices}, err
 				}
 				add(err.Error())
@@ -139,6 +140,9 @@ func ResumeNewest(ctx context.Context, tiers []*Store, items []Item) (ResumeResu
 			}
 		}
 		if from < 0 {
+			if seen > 0 && failure == nil && tiers[0].ranks.Rank() == 0 {
+				add(fmt.Sprintf("no checkpoint can be used: all %d steps are lost", seen))
+			}
 			return ResumeResult{Notices: notices}, failure
 		}
 		s := tiers[from]

@@ -19,7 +19,7 @@ type Hook interface {
 // ends the run. Histograms precede an evaluation, which ends the life of gradients. Evaluation precedes saving, so
 // that a checkpoint includes the best evaluation.
 func (r *Run) hooks() []Hook {
-	own := []Hook{savedHook{}, histogramHook{}, evalHook{}, saveHook{}, memoryHook{}}
+	own := []Hook{savedHook{}, copyHook{}, histogramHook{}, evalHook{}, saveHook{}, memoryHook{}}
 	if r.deps.Trial {
 		own = nil
 	}
@@ -60,7 +60,10 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 	if r.Config.Checkpoint.Async && rec.Step < rec.MaxSteps && !r.asked.stop {
 		return r.startSave(ctx, true)
 	}
-	return r.Save(ctx)
+	if err := r.Save(ctx); err != nil || rec.Step < rec.MaxSteps && !r.asked.stop {
+		return err
+	}
+	return r.endCopies(ctx)
 }
 
 // memoryHook saves a checkpoint in memory. If its state names a best checkpoint, that one is on disk.

@@ -86,6 +86,12 @@ func (r *Run) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if t, ok := cfg.Checkpoint.Remote(); ok && !r.deps.Trial {
+		r.copies.every = int64(t.SaveEveryNSteps)
+		if r.copies.to, err = checkpoint.NewStore("", r.deps.Run, checkpoint.Config{Dir: t.Dir, KeepLastN: t.KeepLastN}, group, nil); err != nil {
+			return err
+		}
+	}
 	if err := r.initState(ctx); err != nil {
 		return err
 	}

@@ -19,8 +19,9 @@ import (
 // user.
 func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	var got checkpoint.ResumeResult
-	switch tiers := []*checkpoint.Store{r.memory, r.store}; {
-	case r.deps.Restart > 0 && r.memory != nil:
+	tiers := slices.DeleteFunc([]*checkpoint.Store{r.memory, r.store, r.copies.to}, func(s *checkpoint.Store) bool { return s == nil })
+	switch {
+	case len(tiers) > 1 && (r.deps.Restart > 0 || r.Config.Resume == "auto"):
 		got, err = checkpoint.ResumeNewest(ctx, tiers, r.engine.State())
 	case r.deps.Restart > 0:
 		got, err = r.store.Resume(ctx, "auto", r.engine.State(), checkpoint.LoadOptions{})

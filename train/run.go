@@ -93,6 +93,7 @@ type Run struct {
 	sets    *data.Sets
 	prompts *prompts // nil without training.eval_prompts
 	store   *checkpoint.Store
+	copies  copies
 	memory  *checkpoint.Store // in the memory of hosts; nil without
 	sink    monitor.Sink
 	peak    tensor.Usage // over all steps
@@ -203,6 +204,9 @@ func (r *Run) Close() error {
 	var errs []error
 	if r.writing != nil { // it reads the state
 		r.writing.Abort()
+	}
+	if r.copies.running != nil {
+		r.copies.running.Abort()
 	}
 	if r.loader != nil {
 		errs = append(errs, r.loader.Close())

@@ -139,6 +139,7 @@ func (r *Run) nextSave(ctx context.Context, wait bool) error {
 	if err != nil || !ended {
 		return err
 	}
+	r.copySaved(ctx, saved.Path, w.step)
 	r.limit.save = max(r.limit.save, trace.Elapsed(w.began))
 	for _, n := range saved.Notices {
 		if err := r.sink.Note(n); err != nil {

@@ -1,7 +1,6 @@
 package train_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -29,25 +28,6 @@ func hostMemory(t *testing.T) *os.File {
 	f := os.NewFile(uintptr(fd), "checkpoints")
 	t.Cleanup(func() { f.Close() })
 	return f
-}
-
-func newRecording() *recordingSink {
-	return &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
-}
-
-// digest is the digest of the state in a checkpoint.
-func digest(t *testing.T, dir string) string {
-	t.Helper()
-	c, err := checkpoint.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	sum, err := c.StateDigest(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", sum)
 }
 
 // TestSavedByAnyLoadedByAny: a checkpoint that any number of ranks with any strategy has saved, between steps, in the

@@ -1,0 +1,169 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"trireme/internal/objectstore/objectstoretest"
+)
+
+// TestCopy: a copy in a directory and in an object store loads to the same bits, without what its tier does not keep.
+func TestCopy(t *testing.T) {
+	srv := objectstoretest.New(t)
+	for _, kind := range []string{"directory", "object store"} {
+		t.Run(kind, func(t *testing.T) {
+			disk := testStore(t, SingleProcess{}, nil, t.TempDir(), Config{KeepLastN: 1})
+			to := objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 2})
+			if kind == "directory" {
+				to = testStore(t, SingleProcess{}, nil, t.TempDir(), Config{KeepLastN: 2})
+			}
+			for step := 1; step <= 4; step++ {
+				tr := newTruth(uint64(step))
+				saved, err := disk.Save(t.Context(), tr.meta(step), tr.whole(false))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := disk.StartCopy(t.Context(), saved.Path, step, to)
+				if copied, err := c.Wait(); err != nil || copied.Bytes != saved.Bytes || len(copied.Notices) > 0 || !c.Ended() {
+					t.Fatalf("%+v, %v", copied, err)
+				}
+			}
+			found, err := list(to.fs, to.dir)
+			var steps []int
+			for _, f := range found {
+				if f.Err != nil {
+					t.Error(f.Err)
+				}
+				steps = append(steps, f.Step)
+			}
+			if err != nil || !slices.Equal(steps, []int{4, 3}) {
+				t.Errorf("there are steps %v, %v", steps, err)
+			}
+			items, tr := newTruth(4).whole(true), newTruth(4)
+			r, err := ResumeNewest(t.Context(), []*Store{testStore(t, SingleProcess{}, nil, t.TempDir(), Config{}), to}, items)
+			if err != nil || r.Meta.Step != 4 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if err := tr.same(items); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestCopyFails: a copy that fails at any call leaves the copies before, and a later one succeeds.
+func TestCopyFails(t *testing.T) {
+	out := t.TempDir()
+	disk := testStore(t, SingleProcess{}, nil, out, Config{})
+	for step := 1; step <= 3; step++ {
+		tr := smallTruth(uint64(step))
+		if _, err := disk.Save(t.Context(), tr.meta(step), tr.whole(false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := func(step int) string { return filepath.Join(out, "checkpoints", stepDir(step)) }
+	start := newFaultFS()
+	into := func(fs *faultFS) *Store { return testStore(t, SingleProcess{}, fs, "out", Config{KeepLastN: 1}) }
+	if _, err := disk.StartCopy(t.Context(), path(1), 1, into(start)).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for at := 1; ; at++ {
+		fs := start.afterPowerLoss(nil, keepAll)
+		fs.failAt, fs.failure = fs.calls+at, syscall.EIO
+		_, failed := disk.StartCopy(t.Context(), path(2), 2, into(fs)).Wait()
+		last := fs.calls < fs.failAt
+		fs.failAt = 0
+		want := 2
+		if failed != nil {
+			want = 1
+		}
+		items := smallTruth(0).whole(true)
+		r, err := ResumeNewest(t.Context(), []*Store{into(fs)}, items)
+		if err != nil || r.Meta.Step != want && r.Meta.Step != 2 {
+			t.Fatalf("failed at call %d (%v): resumed at %d, %v", at, failed, r.Meta.Step, err)
+		}
+		if err := smallTruth(uint64(r.Meta.Step)).same(items); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := disk.StartCopy(t.Context(), path(3), 3, into(fs)).Wait(); err != nil {
+			t.Fatalf("after a failure at call %d: %v", at, err)
+		}
+		if last {
+			if at < 20 {
+				t.Fatalf("a copy has %d calls", at)
+			}
+			break
+		}
+	}
+	t.Run("damaged", func(t *testing.T) {
+		flipFiles(t, path(3))
+		_, err := disk.StartCopy(t.Context(), path(3), 3, into(start)).Wait()
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a damaged checkpoint was copied: %v", err)
+		}
+	})
+}
+
+// flipFiles changes the last byte of each tensor file.
+func flipFiles(t *testing.T, dir string) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)-1]++
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCopyIsKept: a checkpoint is not deleted while it is copied.
+func TestCopyIsKept(t *testing.T) {
+	out := t.TempDir()
+	disk := testStore(t, SingleProcess{}, nil, out, Config{KeepLastN: 1})
+	slow := slowFS{newFaultFS(), make(chan struct{})}
+	var c *Copying
+	for step := 1; step <= 3; step++ {
+		tr := smallTruth(uint64(step))
+		saved, err := disk.Save(t.Context(), tr.meta(step), tr.whole(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step == 1 {
+			c = disk.StartCopy(t.Context(), saved.Path, 1, testStore(t, SingleProcess{}, slow, "out", Config{}))
+		}
+	}
+	steps := func() string {
+		found, err := List(filepath.Join(out, "checkpoints"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s []string
+		for _, f := range found {
+			s = append(s, fmt.Sprint(f.Step))
+		}
+		return strings.Join(s, " ")
+	}
+	if got := steps(); got != "3 1" {
+		t.Errorf("while it is copied there are %s", got)
+	}
+	close(slow.tokens)
+	if _, err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	tr := smallTruth(4)
+	if _, err := disk.Save(t.Context(), tr.meta(4), tr.whole(false)); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(); got != "4" {
+		t.Errorf("afterwards there are %s", got)
+	}
+}
