@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trireme/checkpoint"
+	"trireme/internal/objectstore/objectstoretest"
 	"trireme/parallel"
 	"trireme/train"
 )
@@ -31,7 +32,7 @@ func hostMemory(t *testing.T) *os.File {
 }
 
 // TestSavedByAnyLoadedByAny: a checkpoint that any number of ranks with any strategy has saved, between steps, in the
-// background or in memory, continues with any other to the bits of a run without a break.
+// background, in memory or in an object store, continues with any other to the bits of a run without a break.
 func TestSavedByAnyLoadedByAny(t *testing.T) {
 	type job struct {
 		ranks    int
@@ -54,16 +55,16 @@ func TestSavedByAnyLoadedByAny(t *testing.T) {
 	through := start("through", jobs[0], func(*train.Config) {})
 	j.run(t, through, 1, 0, newRecording())
 	want := digest(t, filepath.Join(through.OutputDir, "checkpoints", "step-5"))
-	const cut = 3
+	const cut, objects = 3, "s3://" + objectstoretest.Bucket + "/run"
 	pairs := map[string]int{}
-	for _, mode := range []string{"sync", "async", checkpoint.Memory} {
+	for _, mode := range []string{"sync", "async", checkpoint.Memory, "s3"} {
 		for s, by := range jobs {
 			if !*allWorlds && s%7 != 0 {
 				continue
 			}
 			name := fmt.Sprintf("%s, saved by %d ranks of %s", mode, by.ranks, by.strategy)
 			t.Run(name, func(t *testing.T) {
-				memory := hostMemory(t)
+				memory, srv := hostMemory(t), objectstoretest.Start(t)
 				c := start(strings.ReplaceAll(name, " ", "-"), by, func(c *train.Config) {
 					switch mode {
 					case "async":
@@ -71,6 +72,8 @@ func TestSavedByAnyLoadedByAny(t *testing.T) {
 						fallthrough
 					case "sync":
 						c.Checkpoint.SaveEveryNSteps = cut
+					case "s3":
+						c.Checkpoint.SaveEveryNSteps, c.Checkpoint.Dir = cut, objects
 					default:
 						c.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: cut}, {}}
 					}
@@ -90,7 +93,10 @@ func TestSavedByAnyLoadedByAny(t *testing.T) {
 						continue
 					}
 					out := filepath.Join(t.TempDir(), "out")
-					if mode != checkpoint.Memory {
+					switch mode {
+					case "s3":
+						t.Setenv("AWS_ENDPOINT_URL_S3", srv.Copy(t).URL)
+					case "sync", "async":
 						if err := os.CopyFS(out, os.DirFS(c.OutputDir)); err != nil {
 							t.Fatal(err)
 						}
@@ -98,6 +104,9 @@ func TestSavedByAnyLoadedByAny(t *testing.T) {
 					then := start("", to, func(c *train.Config) {
 						c.OutputDir = out
 						c.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: 1000}, {}}
+						if mode == "s3" {
+							c.Checkpoint.Tiers[1].Dir = objects
+						}
 					})
 					seen := newRecording()
 					j.restart(t, then, to.ranks, 0, seen, 1, memory)
@@ -105,7 +114,11 @@ func TestSavedByAnyLoadedByAny(t *testing.T) {
 					if !slices.Equal(seen.begun, []int64{cut}) {
 						t.Fatalf("loaded by %d ranks of %s after step %v: %q", to.ranks, to.strategy, seen.begun, seen.notes)
 					}
-					if got := digest(t, filepath.Join(out, "checkpoints", "step-5")); got != want {
+					last, _, err := checkpoint.Latest(then.Checkpoint.Directory(out), "")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := digest(t, last); got != want {
 						t.Errorf("loaded by %d ranks of %s: the digest is %s, without a break %s", to.ranks, to.strategy, got, want)
 					}
 				}
