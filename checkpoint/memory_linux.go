@@ -34,7 +34,7 @@ const (
 	areaBytes = 1 << 44 // of the address space of the file; unused parts take no memory
 	maxAreas  = 1 << 18
 	maxIndex  = 1 << 28
-	indexHead = 20 // checksum, size, sequence, and 4 bytes of their checksum
+	indexHead = 20 // checksum in 8 bytes, size in 8, and their checksum
 )
 
 // index is the state of the file system.
