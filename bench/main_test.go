@@ -94,7 +94,7 @@ func TestMeasure(t *testing.T) {
 	trireme, python := fakes(t, log)
 	saved, chart := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.svg")
 	var out, progress bytes.Buffer
-	args := []string{"-trireme", trireme, "-python", python, "-pairs", "2", "-threads", "2", "-configs", "B", "-peer", "eager,compiled", "-instructions", "auto,avx2", "-json", saved, "-svg", chart, "step", "gemm", "collectives", "ranks"}
+	args := []string{"-trireme", trireme, "-python", python, "-pairs", "2", "-threads", "2", "-configs", "B", "-peer", "eager,compiled", "-instructions", "auto,avx2", "-float32_matmul", "highest,high", "-json", saved, "-svg", chart, "step", "gemm", "collectives", "ranks"}
 	if err := run(t.Context(), args, &out, &progress); err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +102,7 @@ func TestMeasure(t *testing.T) {
 		"; trireme with avx512, avx2; PyTorch 2.9.1 with AVX512, AVX512; 20", "`go run ./bench -trireme ",
 		"### Training steps, float32, PyTorch eager\n\n| figure | trireme | PyTorch | ratio | pairs |\n|---|---|---|---|---|\n| B, 2 threads: tokens_per_s | 1000 | 400 | 2.50 | 2.50 2.50 |\n| B, 2 threads: rss_mib | 100 | 400 | 0.25 | 0.25 0.25 |\n| B, 2 threads: first_step_s | 0.5 | 2 | 0.25 | 0.25 0.25 |\n",
 		"### Training steps, float32, avx2, PyTorch compiled\n",
+		"### Training steps, float32, avx2 by high, PyTorch eager\n",
 		"### Matrix products, float32, 1 thread, GFLOP/s\n", "| 64x64x64_t | 100 | 80 | 1.25 | 1.25 1.25 |\n\nPeak of trireme's instructions: 250 GFLOP/s.\n",
 		"### Collectives, 2 processes, tcp\n", "| all_reduce_1024KiB, busbw_GBps | 6 | 0.5 | 12.00 | 12.00 12.00 |\n| barrier, us | 2 | 80 |",
 		"### Two ranks over shm, float32, PyTorch eager over gloo\n", "| B, no_shard and DDP: tokens_per_s | 1000 | 400 |",
@@ -118,9 +119,9 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := "trireme bench step --config B --threads 2 --steps 5 --dtype float32 --instructions auto --json\npeer step --threads 2 --steps 5 --dtype float32 --layers 6 --width 512 --heads 8 --ffn 1376 --vocab 8192 --positions 512 --sequences 4"
+	steps := "trireme bench step --config B --threads 2 --steps 5 --dtype float32 --instructions auto --float32_matmul highest --json\npeer step --threads 2 --steps 5 --dtype float32 --layers 6 --width 512 --heads 8 --ffn 1376 --vocab 8192 --positions 512 --sequences 4"
 	for _, want := range []string{
-		steps, steps + " --compiled", "--instructions avx2", "[avx2 Haswell]", "[ SkylakeX]", "--shapes 512x512x512,64x64x64_t",
+		steps, steps + " --compiled", "--instructions avx2 --float32_matmul high --json", "[avx2 Haswell]", "[ SkylakeX]", "--shapes 512x512x512,64x64x64_t",
 		"--nproc 2 --transport tcp --strategy no_shard --json\npeer step --threads 1", "--ranks 2 --strategy fully_shard",
 	} {
 		if !strings.Contains(string(text), want) {

@@ -12,7 +12,7 @@ import (
 // gemm compares matrix products on one thread.
 func (h *harness) gemm(ctx context.Context) error {
 	return h.setups([]string{""}, func(s setup) error {
-		t := &table{Title: "Matrix products" + s.suffix() + ", 1 thread, GFLOP/s", OurName: "trireme", TheirName: "PyTorch", Comparison: "gemm", DType: s.dtype, Instructions: s.instructions}
+		t := &table{Title: "Matrix products" + s.suffix() + ", 1 thread, GFLOP/s", OurName: "trireme", TheirName: "PyTorch", Comparison: "gemm", DType: s.dtype, Instructions: s.instructions, Products: s.matmul}
 		return h.table(t, func(t *table) error { return h.products(ctx, t, s) })
 	})
 }
@@ -21,7 +21,7 @@ func (h *harness) gemm(ctx context.Context) error {
 func (h *harness) products(ctx context.Context, t *table, s setup) error {
 	var peaks []float64
 	var shapes []string
-	ours := h.ours("bench", "gemm", "--threads", "1", "--seconds", "0.5", "--dtype", s.dtype, "--instructions", s.instructions)
+	ours := h.ours("bench", "gemm", "--threads", "1", "--seconds", "0.5", "--dtype", s.dtype, "--instructions", s.instructions, "--float32_matmul", s.matmul)
 	theirs := func(ctx context.Context) (object, error) {
 		return h.peer.run(s.instructions, h.kernels(s.instructions), "gemm", "--threads", "1", "--seconds", "0.5", "--dtype", s.dtype, "--shapes", strings.Join(shapes, ","))(ctx)
 	}

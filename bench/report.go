@@ -39,6 +39,7 @@ type table struct {
 	DType        string   `json:"dtype,omitempty"`
 	Peer         string   `json:"peer,omitempty"` // eager or compiled
 	Instructions string   `json:"instructions,omitempty"`
+	Products     string   `json:"float32_matmul,omitempty"`
 	Rows         []row    `json:"rows"`
 	Notes        []string `json:"notes,omitempty"`
 }

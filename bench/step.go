@@ -14,7 +14,7 @@ import (
 var metrics = []string{"tokens_per_s", "rss_mib", "first_step_s"}
 
 // setup is a training run of both programs.
-type setup struct{ config, threads, dtype, peer, instructions string }
+type setup struct{ config, threads, dtype, peer, instructions, matmul string }
 
 // suffix describes a table's setup, after its title.
 func (s setup) suffix() string {
@@ -22,16 +22,27 @@ func (s setup) suffix() string {
 	if s.instructions != "auto" {
 		out += ", " + s.instructions
 	}
+	if s.matmul != highest {
+		out += " by " + s.matmul
+	}
 	return out
 }
 
-// setups calls f with all combinations of instructions, dtypes and peers.
+// highest is trireme's default for products of float32 matrices, which dtypes other than float32 do not have.
+const highest = "highest"
+
+// setups calls f with all combinations of instructions, dtypes, ways to multiply and peers.
 func (h *harness) setups(peers []string, f func(setup) error) error {
 	for _, instructions := range h.instructions {
 		for _, dtype := range h.dtypes {
-			for _, p := range peers {
-				if err := f(setup{dtype: dtype, peer: p, instructions: instructions}); err != nil {
-					return err
+			for _, products := range h.matmul {
+				if dtype != "float32" && products != highest {
+					continue
+				}
+				for _, p := range peers {
+					if err := f(setup{dtype: dtype, peer: p, instructions: instructions, matmul: products}); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -41,7 +52,7 @@ func (h *harness) setups(peers []string, f func(setup) error) error {
 
 // ourStep runs trireme's training steps.
 func (h *harness) ourStep(s setup, more ...string) measurement {
-	args := []string{"bench", "step", "--config", s.config, "--threads", s.threads, "--steps", strconv.Itoa(h.steps), "--dtype", s.dtype, "--instructions", s.instructions}
+	args := []string{"bench", "step", "--config", s.config, "--threads", s.threads, "--steps", strconv.Itoa(h.steps), "--dtype", s.dtype, "--instructions", s.instructions, "--float32_matmul", s.matmul}
 	return h.ours(append(args, more...)...)
 }
 
@@ -89,7 +100,7 @@ func (h *harness) compare(ctx context.Context, t *table, s setup, name string, o
 // step compares training steps of one rank.
 func (h *harness) step(ctx context.Context) error {
 	return h.setups(h.peers, func(s setup) error {
-		t := &table{Title: "Training steps" + s.suffix() + ", PyTorch " + s.peer, OurName: "trireme", TheirName: "PyTorch", Comparison: "step", DType: s.dtype, Peer: s.peer, Instructions: s.instructions}
+		t := &table{Title: "Training steps" + s.suffix() + ", PyTorch " + s.peer, OurName: "trireme", TheirName: "PyTorch", Comparison: "step", DType: s.dtype, Peer: s.peer, Instructions: s.instructions, Products: s.matmul}
 		return h.table(t, func(t *table) error {
 			for _, s.threads = range h.threads {
 				for _, s.config = range h.models("A", "B", "C") {
@@ -137,7 +148,7 @@ var strategies = []struct{ ours, theirs, name string }{
 }
 
 func (h *harness) ranksBesidePyTorch(ctx context.Context, transport string, s setup) error {
-	t := &table{Title: "Two ranks over " + transport + s.suffix() + ", PyTorch " + s.peer + " over gloo", OurName: "trireme", TheirName: "PyTorch", Comparison: "ranks", DType: s.dtype, Peer: s.peer, Instructions: s.instructions}
+	t := &table{Title: "Two ranks over " + transport + s.suffix() + ", PyTorch " + s.peer + " over gloo", OurName: "trireme", TheirName: "PyTorch", Comparison: "ranks", DType: s.dtype, Peer: s.peer, Instructions: s.instructions, Products: s.matmul}
 	s.threads = "1"
 	return h.table(t, func(t *table) error {
 		for _, s.config = range h.models("B", "C") {
@@ -153,7 +164,7 @@ func (h *harness) ranksBesidePyTorch(ctx context.Context, transport string, s se
 }
 
 func (h *harness) ranksBesideRuns(ctx context.Context, transport string, s setup) error {
-	t := &table{Title: "Two ranks under full_shard over " + transport + s.suffix(), OurName: "two ranks", TheirName: "two runs of one rank", Comparison: "ranks", DType: s.dtype, Instructions: s.instructions}
+	t := &table{Title: "Two ranks under full_shard over " + transport + s.suffix(), OurName: "two ranks", TheirName: "two runs of one rank", Comparison: "ranks", DType: s.dtype, Instructions: s.instructions, Products: s.matmul}
 	s.threads = "1"
 	return h.table(t, func(t *table) error {
 		for _, s.config = range h.models("B", "C") {
