@@ -182,7 +182,7 @@ def main():
         return 0
     except Exception as e:
         lines = str(e).strip().splitlines() or [""]
-        print("%s: %s" % (type(e).__name__, lines[0]), file=sys.stderr, flush=True)
+        sys.stderr.write("%s: %s\n" % (type(e).__name__, lines[0]))  # at once: ranks share it
         return 1
 
 
