@@ -6,6 +6,7 @@ import (
 
 	"trireme/fault"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 )
 
@@ -47,7 +48,8 @@ type Config struct {
 	// Default "".
 	StateDictType string `yaml:"state_dict_type"`
 	// Dir is the checkpoint directory, with one subdirectory step-N per checkpoint; empty is
-	// checkpoints in the output directory. All ranks must see the same directory. Default "".
+	// checkpoints in the output directory. All ranks must see the same directory. s3://BUCKET/PREFIX is in an object
+	// store (docs/object-stores.md). Default "".
 	Dir string `yaml:"dir"`
 	// Tiers are where checkpoints are saved, the fastest first: each has dir, save_every_n_steps and keep_last_n. dir
 	// memory is the memory of the hosts: its two newest checkpoints outlive processes that are restarted (--max_restarts).
@@ -113,6 +115,15 @@ func (c Config) Directory(outputDir string) string {
 		return c.Dir
 	}
 	return filepath.Join(outputDir, rundir.Checkpoints)
+}
+
+// CheckRanks refuses a layout that a number of ranks cannot write where the checkpoints of a run in outputDir are.
+func (c Config) CheckRanks(outputDir string, ranks int) error {
+	dir := c.Directory(outputDir)
+	if !objectstore.IsURL(dir) || c.StateDictType != Full || ranks == 1 {
+		return nil
+	}
+	return fault.Try(fault.At("checkpoint.state_dict_type", "is full: ranks cannot share a file in an object store (%s)", dir), "%s; trireme checkpoint export writes the weights to one file", fault.Set("checkpoint.state_dict_type", Sharded))
 }
 
 // The values of Config.StateDictType.

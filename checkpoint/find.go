@@ -157,12 +157,31 @@ func compareBool(a, b bool) int {
 
 // Exists reports whether dir has a directory with a checkpoint's name.
 func Exists(dir string) bool {
+	names, _ := Names(dir) // a read error is reported by the caller that uses dir
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := parseDir(name); return ok })
+}
+
+// Names lists the names in a directory of the file system or of an object store.
+func Names(dir string) ([]string, error) {
 	fs, err := storageAt(dir)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	names, _ := fs.ReadDir(dir) // a read error is reported by the caller that uses dir
-	return slices.ContainsFunc(names, func(name string) bool { _, ok := parseDir(name); return ok })
+	names, err := fs.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return names, nil
+}
+
+// Is reports whether a directory is a checkpoint, complete or not.
+func Is(dir string) bool {
+	names, _ := Names(dir) // a read error is reported by the caller that uses dir
+	return isCheckpoint(names)
+}
+
+func isCheckpoint(names []string) bool {
+	return slices.Contains(names, manifestName) || slices.Contains(names, commitName)
 }
 
 // RunIDs lists the IDs of runs with valid checkpoints in dir.
@@ -278,7 +297,7 @@ func resolve(fs storage, dir, run, resume string) (path string, notices []string
 	if err != nil {
 		return "", nil, fmt.Errorf("checkpoint: resume from %s: %w", resume, err)
 	}
-	if slices.Contains(names, manifestName) || slices.Contains(names, commitName) {
+	if isCheckpoint(names) {
 		return resume, nil, nil
 	}
 	in := resume

@@ -11,8 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
-	"trireme/fault"
-	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 	"trireme/tensor"
 )
@@ -52,8 +50,8 @@ func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tens
 		return nil, fmt.Errorf("checkpoint: invalid run ID %q: use up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
 	dir := cfg.Directory(outputDir)
-	if objectstore.IsURL(dir) && cfg.StateDictType == Full && ranks.Size() > 1 {
-		return nil, fault.Try(fault.At("checkpoint.state_dict_type", "is full: ranks cannot share a file in an object store (%s)", dir), "%s, and trireme checkpoint export for one file of weights", fault.Set("checkpoint.state_dict_type", Sharded))
+	if err := cfg.CheckRanks(outputDir, ranks.Size()); err != nil {
+		return nil, err
 	}
 	at, err := storageAt(dir)
 	if err != nil {

@@ -27,7 +27,7 @@ html_theme_options = {"sidebar_hide_name": False}
 # The sidebar. A page that is in none of these lists is an error.
 sections = {
     "Start": ["docs/quickstart", "docs/troubleshooting", "docs/comparison", "CHANGELOG"],
-    "Reference": ["docs/configuration", "docs/data", "docs/runs", "docs/generation", "docs/metrics", "docs/ui", "docs/live-view", "docs/scaling", "docs/verify", "docs/signals", "docs/traces", "docs/trackers", "docs/convert", "docs/files-of-other-programs"],
+    "Reference": ["docs/configuration", "docs/data", "docs/runs", "docs/object-stores", "docs/generation", "docs/metrics", "docs/ui", "docs/live-view", "docs/scaling", "docs/verify", "docs/signals", "docs/traces", "docs/trackers", "docs/convert", "docs/files-of-other-programs"],
     "Memory and speed": ["docs/strategies", "docs/plan", "docs/memory", "docs/mixed-precision", "docs/optimizers", "docs/clusters", "docs/accelerators", "bench/README"],
     "Examples": ["examples/README", "examples/shakespeare-char/README", "examples/latent-bits/README"],
     "Go": ["docs/library", "docs/architecture", "docs/adding-a-model", "docs/adding-a-configuration-key", "docs/adding-an-operation", "docs/adding-an-optimizer", "docs/adding-a-transport", "docs/log", "CONTRIBUTING"],

@@ -11,6 +11,7 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/fault"
+	"trireme/internal/objectstore"
 	"trireme/model"
 )
 
@@ -63,7 +64,10 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	if _, _, err := cfg.Parallel.Resolve(ranks, local); err != nil {
 		return nil, input(err)
 	}
-	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" {
+	if err := cfg.Checkpoint.CheckRanks(cfg.OutputDir, ranks); err != nil {
+		return nil, input(err)
+	}
+	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" && !objectstore.IsURL(dir) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, input(fault.Try(fmt.Errorf("train: resume: %w", err), "%s, or none", fault.Set("resume", "auto")))
 		}

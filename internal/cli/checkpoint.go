@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 	"trireme/monitor"
 	"trireme/train"
@@ -33,13 +36,16 @@ func newCheckpoint() *cobra.Command {
 	return c
 }
 
-// isCheckpoint reports whether a directory is a checkpoint, complete or not.
-func isCheckpoint(dir string) bool {
-	return exists(filepath.Join(dir, "manifest.json")) || exists(filepath.Join(dir, "COMMIT"))
-}
-
 // checkDir refuses an argument that is not a directory.
 func checkDir(dir string) error {
+	if objectstore.IsURL(dir) {
+		if _, err := checkpoint.Names(dir); errors.Is(err, fs.ErrNotExist) {
+			return usage(dir+" has no objects", "a checkpoint, or a directory of checkpoints")
+		} else if err != nil {
+			return &Exit{CodeUsage, err}
+		}
+		return nil
+	}
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return usage(dir+" is not a directory", "a checkpoint, or the directory of a run")
 	}
@@ -51,7 +57,7 @@ func oneCheckpoint(name string, stderr io.Writer) (string, error) {
 	if err := checkDir(name); err != nil {
 		return "", err
 	}
-	if isCheckpoint(name) {
+	if checkpoint.Is(name) {
 		return name, nil
 	}
 	dir, _ := checkpointsIn(name)
@@ -114,7 +120,7 @@ func readSaved(name string) (*savedRun, error) {
 	s := &savedRun{}
 	dir, isRun := checkpointsIn(name)
 	s.dir = dir
-	if up := filepath.Dir(filepath.Clean(dir)); isRun {
+	if up := objectstore.Dir(objectstore.Clean(dir)); isRun {
 		s.owner = name
 	} else if exists(filepath.Join(up, rundir.Identity)) {
 		s.owner = up

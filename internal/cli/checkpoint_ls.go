@@ -3,12 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"trireme/checkpoint"
+	"trireme/internal/objectstore"
 	"trireme/monitor"
 )
 
@@ -54,9 +55,9 @@ func listCheckpoints(args []string) ([]checkpointRow, error) {
 	}
 	rows := []checkpointRow{}
 	for _, name := range args {
-		name, step := filepath.Clean(name), ""
-		if isCheckpoint(name) {
-			step, name = name, filepath.Dir(name)
+		name, step := objectstore.Clean(name), ""
+		if checkpoint.Is(name) {
+			step, name = name, objectstore.Dir(name)
 		}
 		s, err := readSaved(name)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 	"trireme/monitor"
 )
@@ -87,7 +88,7 @@ func (f *pruneFlags) run(c *cobra.Command, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if isCheckpoint(name) {
+	if checkpoint.Is(name) {
 		return usage(name+" is one checkpoint", "the directory of its run")
 	}
 	s, err := readSaved(name)
@@ -142,6 +143,11 @@ func (s *savedRun) lock() (release func() error, err error) {
 	}
 	dirs := []string{s.dir}
 	switch {
+	case objectstore.IsURL(s.dir): // an object store has no locks
+		dirs = dirs[:0]
+		if s.owner != "" {
+			dirs = append(dirs, s.owner)
+		}
 	case s.owner != "" && isInside(s.dir, s.owner):
 		dirs = []string{s.owner}
 	case s.owner != "":

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"trireme/checkpoint"
+	"trireme/internal/objectstore"
 	"trireme/monitor"
 )
 
@@ -98,7 +98,7 @@ func showCheckpoint(w io.Writer, row checkpointRow, c *checkpoint.Checkpoint, te
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, monitor.EscapeControl(fmt.Sprintf(format, args...)))
 	}
-	line("checkpoint", "%s, step %d of run %s", filepath.Clean(row.Path), row.Step, orUnset(row.Run))
+	line("checkpoint", "%s, step %d of run %s", objectstore.Clean(row.Path), row.Step, orUnset(row.Run))
 	if row.Saved != nil {
 		line("saved", "%s by %s, %s", row.Saved.Local().Format("2006-01-02 15:04:05"), number(int64(row.WorldSize), "rank"), orUnset(row.Strategy))
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"trireme/checkpoint"
+	"trireme/internal/objectstore"
 	"trireme/monitor"
 )
 
@@ -82,8 +82,8 @@ func verifyAll(ctx context.Context, args []string) ([]verified, error) {
 		if err := checkDir(name); err != nil {
 			return nil, err
 		}
-		found := []checkpoint.Candidate{{Path: filepath.Clean(name)}}
-		if !isCheckpoint(name) {
+		found := []checkpoint.Candidate{{Path: objectstore.Clean(name)}}
+		if !checkpoint.Is(name) {
 			dir, _ := checkpointsIn(name)
 			var err error
 			if found, err = checkpoint.List(dir); err != nil {

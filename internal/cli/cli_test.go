@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"hub":        serveHub,
 			"killed":     killed,
 			"object":     object,
+			"objects":    serveObjects,
 			"patch":      patch,
 			"planned":    planned,
 			"replace":    replace,

@@ -15,6 +15,7 @@ import (
 	"trireme/data"
 	"trireme/hub"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 	"trireme/internal/view"
 	"trireme/monitor"
@@ -170,7 +171,7 @@ type locator struct {
 
 // model returns the snapshot of a model, or nil for a directory.
 func (l *locator) model(ctx context.Context, key, name string, weights bool) (*hub.Snapshot, error) {
-	if name == "" || exists(name) {
+	if name == "" || exists(name) || objectstore.IsURL(name) && key == "" { // findModel opens the checkpoint
 		return nil, nil
 	}
 	if isPath(hub.ParseModel(name)) {

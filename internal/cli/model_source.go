@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"trireme/checkpoint"
 	"trireme/device"
 	"trireme/hub"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 	"trireme/model"
 	"trireme/recipes"
@@ -31,7 +33,11 @@ type modelSource struct {
 // its newest checkpoint, which it prints. Other names stay unchanged.
 func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	in := func(parts ...string) bool { return exists(filepath.Join(append([]string{name}, parts...)...)) }
-	if st, err := os.Stat(name); err != nil || !st.IsDir() || in("config.json") {
+	if objectstore.IsURL(name) {
+		if err := checkDir(name); err != nil {
+			return nil, err
+		}
+	} else if st, err := os.Stat(name); err != nil || !st.IsDir() || in("config.json") {
 		return &modelSource{dir: name}, nil
 	}
 	if in(rundir.FinalModel, "config.json") {
@@ -39,11 +45,14 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 		_, err := fmt.Fprintf(stderr, "using %s\n", s.dir)
 		return s, err
 	}
-	if in("manifest.json") || in("COMMIT") {
+	if checkpoint.Is(name) {
 		return openSource(&modelSource{checkpoint: name})
 	}
 	dir, isRun := checkpointsIn(name)
 	if !checkpoint.Exists(dir) {
+		if objectstore.IsURL(name) {
+			return nil, usage(name+" is not a checkpoint and contains none", "a copy of it in a directory, if it is a model")
+		}
 		if isRun {
 			return nil, usage(name+" is a run without a final_model or a checkpoint", "trireme train --resume auto --output_dir "+name)
 		}
@@ -65,6 +74,12 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 // checkpointsIn returns the directory of the checkpoints of a run, or that in another directory, or else the directory
 // itself.
 func checkpointsIn(name string) (dir string, isRun bool) {
+	if objectstore.IsURL(name) {
+		if names, _ := checkpoint.Names(name); slices.Contains(names, rundir.Checkpoints) { // List reports an error
+			return objectstore.Join(name, rundir.Checkpoints), false
+		}
+		return name, false
+	}
 	at := (checkpoint.Config{}).Directory(name)
 	if isRun = exists(filepath.Join(name, rundir.Identity)); isRun {
 		if c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, rundir.Config))); err == nil {

@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"trireme/checkpoint"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 )
 
@@ -77,7 +80,7 @@ func (j *job) findRun(launched bool) error {
 	if dir == "" {
 		return j.setRun(runID{})
 	}
-	for _, at := range append(j.adjacentDirs(dir), dir, j.cfg.Checkpoint.Disk().Dir) {
+	for _, at := range append(j.adjacentDirs(dir), dir, j.lockedSaves()) {
 		if !launched && at != "" {
 			if err := rundir.CheckFree(at); err != nil {
 				return busyError(err)
@@ -97,7 +100,15 @@ func (j *job) setRun(r runID) error {
 
 // checkVacant refuses a new run in a directory that contains another.
 func (j *job) checkVacant(dir string) error {
-	if j.continues() || j.cfg.MoveAside {
+	if j.continues() {
+		return nil
+	}
+	if at := j.cfg.Checkpoint.Disk().Dir; objectstore.IsURL(at) {
+		if err := checkNoCheckpoints(at); err != nil {
+			return err
+		}
+	}
+	if j.cfg.MoveAside {
 		return nil
 	}
 	if rundir.ExistingRun(dir) != "" {
@@ -105,6 +116,18 @@ func (j *job) checkVacant(dir string) error {
 	}
 	if at := j.cfg.Checkpoint.Disk().Dir; at != "" && checkpoint.Exists(at) {
 		return occupiedError(at, "it contains checkpoints", "another checkpoint.dir")
+	}
+	return nil
+}
+
+// checkNoCheckpoints refuses a new run with checkpoints in a directory of an object store, which has no renaming, and one
+// with a store that does not answer.
+func checkNoCheckpoints(dir string) error {
+	if _, err := checkpoint.Names(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &Exit{CodeUsage, err}
+	}
+	if checkpoint.Exists(dir) {
+		return usage(dir+" has checkpoints of another run", "--resume auto to continue that run, or another checkpoint.dir")
 	}
 	return nil
 }

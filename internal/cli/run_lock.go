@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trireme/checkpoint"
+	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 )
 
@@ -36,7 +37,7 @@ func busyError(err error) error {
 // lockRun locks the output directory, and a checkpoint.dir outside it, for this process and rank 0.
 // Under the lock it checks that the directory of a new run contains no other.
 func (j *job) lockRun(stderr io.Writer) (err error) {
-	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Disk().Dir
+	dir, saves := j.cfg.OutputDir, j.lockedSaves()
 	if dir == "" {
 		if dir, err = rundir.Make(runsDir, j.cfg.Name); err != nil {
 			return &Exit{CodeUsage, outputError(err)}
@@ -82,10 +83,22 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 	return j.setRun(runID{Dir: dir, ID: id})
 }
 
+// lockedSaves returns checkpoint.dir if it can be locked: an object store has no locks. There, checkpoints of another
+// run are refused when the run starts and when it saves.
+func (j *job) lockedSaves() string {
+	dir := j.cfg.Checkpoint.Disk().Dir
+	if objectstore.IsURL(dir) {
+		return ""
+	}
+	return dir
+}
+
 // adjacentDirs returns directories whose lock another run may hold for the same checkpoints: the
 // parent of checkpoint.dir, or the default checkpoint directory.
 func (j *job) adjacentDirs(dir string) []string {
-	switch saves := j.cfg.Checkpoint.Disk().Dir; {
+	switch saves := j.lockedSaves(); {
+	case j.cfg.Checkpoint.Disk().Dir != "" && saves == "":
+		return nil
 	case saves == "":
 		return []string{j.cfg.Checkpoint.Directory(dir)}
 	case isInside(saves, dir):

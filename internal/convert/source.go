@@ -13,6 +13,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
+	"trireme/internal/objectstore"
 	"trireme/tensor"
 )
 
@@ -70,6 +71,9 @@ func Open(path string) (*Source, error) {
 }
 
 func (s *Source) open() error {
+	if objectstore.IsURL(s.Path) {
+		return s.openOwn()
+	}
 	st, err := os.Stat(s.Path)
 	switch {
 	case err != nil:

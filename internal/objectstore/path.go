@@ -96,6 +96,18 @@ func Join(path string, names ...string) string {
 	return path
 }
 
+// Dir returns the directory of a path, cleaned.
+func Dir(path string) string {
+	if !IsURL(path) {
+		return filepath.Dir(path)
+	}
+	path = Clean(path)
+	if i := strings.LastIndexByte(path, '/'); i > len(scheme) {
+		return path[:i]
+	}
+	return path
+}
+
 // Clean removes what does not change a path.
 func Clean(path string) string {
 	if !IsURL(path) {

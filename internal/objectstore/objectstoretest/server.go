@@ -51,10 +51,7 @@ type upload struct {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := New(t)
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_S3": s.URL, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
-	} {
+	for name, value := range s.Environment() {
 		t.Setenv(name, value)
 	}
 	return s
@@ -62,11 +59,25 @@ func Start(t testing.TB) *Server {
 
 // New starts a server, which ends with the test.
 func New(t testing.TB) *Server {
+	s := Serve()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Serve starts a server.
+func Serve() *Server {
 	s := &Server{objects: map[string]object{}, uploads: map[string]*upload{}}
 	s.server = httptest.NewServer(s)
 	s.URL = s.server.URL
-	t.Cleanup(s.Close)
 	return s
+}
+
+// Environment is the variables with which clients find the server, and nothing else.
+func (s *Server) Environment() map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL_S3": s.URL, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
+		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
+	}
 }
 
 // Client returns a client of the server that does not wait long and has small parts, so that small objects have several.
