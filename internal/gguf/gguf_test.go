@@ -143,6 +143,29 @@ func TestQ8(t *testing.T) {
 	}
 }
 
+// A tensor after one of an unknown type is inside the file too.
+func TestAfterUnknownType(t *testing.T) {
+	var file bytes.Buffer
+	zeros := func(_ int64, dst []float32) error { clear(dst); return nil }
+	if err := Write(&file, nil, []Tensor{{Info{Name: "a", Type: F32, Shape: []int{8}}, zeros}, {Info{Name: "b", Type: F32, Shape: []int{8}}, zeros}}); err != nil {
+		t.Fatal(err)
+	}
+	b := file.Bytes()
+	info := func(name string) int { return bytes.Index(b, []byte("\x01\x00\x00\x00\x00\x00\x00\x00"+name)) + 8 + 1 }
+	b[info("a")+4+8] = 99 // the type, after the number of dimensions and one size
+	f, err := NewFile("x", bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := f.Read("b"); err != nil || len(v) != 8 {
+		t.Errorf("%v, %v", v, err)
+	}
+	b[info("b")+4+3] = 0x7f // of the size
+	if _, err := NewFile("x", bytes.NewReader(b), int64(len(b))); err == nil || !strings.Contains(err.Error(), `"b" has`) {
+		t.Error(err)
+	}
+}
+
 // FuzzOpen reads files of strangers: an error or a file whose tensors can be read, within bounded memory.
 func FuzzOpen(f *testing.F) {
 	b, _, _ := written(f)

@@ -148,17 +148,21 @@ func (f *File) parse(d *parser, size int64) error {
 	return f.checkLayout(by, size)
 }
 
-// checkLayout checks that the tensors follow each other and fill the file, apart from the padding to multiples of by
-// bytes, which is zero. A type that is not known ends the check: its size is not.
+// checkLayout checks that the tensors are inside the file, follow each other and fill it, apart from the padding to
+// multiples of by bytes, which is zero. What follows a tensor of a type that is not known, whose size is not known
+// either, is only checked to be inside.
 func (f *File) checkLayout(by, size int64) error {
-	at := int64(0)
+	at, follow := int64(0), true
 	for _, t := range f.infos {
 		n, known := t.Type.Size(t.Elems())
+		follow = follow && known
 		switch {
-		case !known:
-			return nil
-		case t.offset != at || at > size-f.data || n > size-f.data-at:
-			return fmt.Errorf("%.60q has %d bytes at %d of the data, which has %d; the tensor before it ends at %d", t.Name, n, t.offset, max(0, size-f.data), at)
+		case known && (t.offset%by != 0 || t.offset > size-f.data || n > size-f.data-t.offset):
+			return fmt.Errorf("%.60q has %d bytes at %d, but the file has %d bytes of data", t.Name, n, t.offset, max(0, size-f.data))
+		case !follow:
+			continue
+		case t.offset != at:
+			return fmt.Errorf("%.60q is at %d of the data, but the tensor before it ends at %d", t.Name, t.offset, at)
 		}
 		end := f.data + at + n
 		at = (at + n + by - 1) / by * by
@@ -170,7 +174,7 @@ func (f *File) checkLayout(by, size int64) error {
 			return fmt.Errorf("the bytes after %.60q are not zero", t.Name)
 		}
 	}
-	if rest := size - f.data - at; rest > 0 {
+	if rest := size - f.data - at; follow && rest > 0 {
 		return fmt.Errorf("%d bytes follow the last tensor", rest)
 	}
 	return nil
