@@ -128,25 +128,25 @@ func pairTilesAVX512(dst *uint16, src *uint16, ld int, apart int, pairs int, mas
 func transposeTilesAVX512(dst *uint16, src *uint16, ld int, step int, steps int)
 
 // splitTilesx2AVX512 sets dst[(s*2+p)*1024+r*32+2*i+h] to part p of src[s*step+r*ld+h*apart+i]
-// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+// (splitStepsGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
 //
 //go:noescape
 func splitTilesx2AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
 
 // splitTransposedx2AVX512 sets dst[(s*2+p)*1024+i*32+2*r+h] to part p of src[s*step+r*ld+h*apart+i]
-// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+// (splitStepsGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
 //
 //go:noescape
 func splitTransposedx2AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
 
 // splitTilesx3AVX512 sets dst[(s*3+p)*1024+r*32+2*i+h] to part p of src[s*step+r*ld+h*apart+i]
-// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+// (splitStepsGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
 //
 //go:noescape
 func splitTilesx3AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)
 
 // splitTransposedx3AVX512 sets dst[(s*3+p)*1024+i*32+2*r+h] to part p of src[s*step+r*ld+h*apart+i]
-// (splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
+// (splitStepsGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.
 //
 //go:noescape
 func splitTransposedx3AVX512(dst *uint16, src *float32, ld int, apart int, step int, steps int)

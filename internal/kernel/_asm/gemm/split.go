@@ -68,7 +68,7 @@ func splitTilesAVX512(c *build.Context, parts int, columnsToRows bool) {
 	}
 	begin(c, name, "func(dst *uint16, src *float32, ld, apart, step, steps int)",
 		fmt.Sprintf("%s sets dst[(s*%d+p)*1024+%s+h] to part p of src[s*step+r*ld+h*apart+i]", name, parts, index),
-		"(splitTilesGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.")
+		"(splitStepsGeneric) for s in [0, steps), r and i in [0, 16) and h = 0, 1. steps is not 0.")
 	s := newSplitter(c)
 	dst, src, ld, apart, step, steps := load(c, "dst"), load(c, "src"), loadBytes(c, "ld"), loadBytes(c, "apart"), loadBytes(c, "step"), load(c, "steps")
 	if columnsToRows {
