@@ -38,8 +38,6 @@ func (b *Builder) AddWords(x, y Reg) Reg   { return b.new3(0x4ea08400, "add", "4
 func (b *Builder) SubWords(x, y Reg) Reg   { return b.new3(0x6ea08400, "sub", "4s", x, y) }
 func (b *Builder) Zip1(x, y Reg) Reg       { return b.new3(0x4e803800, "zip1", "4s", x, y) }
 func (b *Builder) Zip2(x, y Reg) Reg       { return b.new3(0x4e807800, "zip2", "4s", x, y) }
-func (b *Builder) ZipPairs1(x, y Reg) Reg  { return b.new3(0x4ec03800, "zip1", "2d", x, y) }
-func (b *Builder) ZipPairs2(x, y Reg) Reg  { return b.new3(0x4ec07800, "zip2", "2d", x, y) }
 func (b *Builder) Even(x, y Reg) Reg       { return b.new3(0x4e801800, "uzp1", "4s", x, y) }
 func (b *Builder) Odd(x, y Reg) Reg        { return b.new3(0x4e805800, "uzp2", "4s", x, y) }
 func (b *Builder) AddPairs(x, y Reg) Reg   { return b.new3(0x6e20d400, "faddp", "4s", x, y) }
@@ -91,7 +89,6 @@ func (b *Builder) new2(word uint32, name, to, from string, n Reg) Reg {
 }
 
 func (b *Builder) Sqrt(x Reg) Reg     { return b.new2(0x6ea1f800, "fsqrt", "4s", "4s", x) }
-func (b *Builder) Neg(x Reg) Reg      { return b.new2(0x6ea0f800, "fneg", "4s", "4s", x) }
 func (b *Builder) Round(x Reg) Reg    { return b.new2(0x4e218800, "frintn", "4s", "4s", x) }
 func (b *Builder) Floor(x Reg) Reg    { return b.new2(0x4e219800, "frintm", "4s", "4s", x) }
 func (b *Builder) ToWords(x Reg) Reg  { return b.new2(0x4e21a800, "fcvtns", "4s", "4s", x) }
