@@ -2,7 +2,7 @@ package reportcard
 
 import (
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"strings"
 
@@ -77,41 +77,48 @@ func (c Card) WriteMarkdown(w io.Writer, plot func(i int) string) error {
 	return err
 }
 
-var page = template.Must(template.New("report").Parse(`<!doctype html>
+// head and style begin the HTML of a report, before and after its title.
+const (
+	head = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>Run {{.Title}}</title>
-<style>body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
+`
+	style = `<style>body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
 table{border-collapse:collapse;width:100%}td{border-bottom:1px solid #ddd;padding:.2rem .5rem;vertical-align:top;overflow-wrap:anywhere}
 td:first-child{white-space:nowrap;width:16rem}svg{max-width:100%;height:auto}.error{color:#b91c1c}.warning{color:#b45309}
 :root{color-scheme:light dark}
 @media(prefers-color-scheme:dark){body{color:#e5e7eb;background:#16181d}svg>rect:first-of-type{fill:#16181d}svg text:not([fill]){fill:#e5e7eb}svg line{stroke:#3f444d}.error{color:#f87171}.warning{color:#fbbf24}}</style></head><body>
-<h1>Run {{.Title}}</h1><p>Verdict: <strong>{{.Verdict.Health}}</strong></p><ul>
-{{range .Findings}}<li><span class="{{.Severity}}">{{.Severity}}</span>: {{.Text}}{{if .Try}}. Try: {{.Try}}{{end}}</li>
-{{end}}{{if .Verdict.Speed.Text}}<li>speed: {{.Verdict.Speed.Text}}</li>{{end}}</ul>
-{{range .Charts}}{{.}}{{end}}
-{{range .Sections}}<h2>{{.Name}}</h2><table>{{range .Facts}}<tr><td>{{.Name}}</td><td>{{.Value}}</td></tr>
-{{end}}</table>{{end}}<p>Written {{.Written}}.</p></body></html>
-`))
+`
+)
 
 // WriteHTML writes the report as one HTML file.
 func (c Card) WriteHTML(w io.Writer) error {
-	type finding struct {
-		Severity  verdict.Severity
-		Text, Try string
-	}
-	data := struct {
-		Card
-		Findings []finding
-		Charts   []template.HTML
-		Sections []section
-		Written  string
-	}{Card: c, Sections: c.sections(), Written: c.Produced.Format("2006-01-02 15:04 MST")}
+	var b strings.Builder
+	e := html.EscapeString
+	fmt.Fprintf(&b, "%s<title>Run %s</title>\n%s<h1>Run %s</h1><p>Verdict: <strong>%s</strong></p><ul>\n", head, e(c.Title), style, e(c.Title), c.Verdict.Health)
 	for _, f := range c.Verdict.Findings {
-		data.Findings = append(data.Findings, finding{f.Severity, f.Text, c.try(f)})
+		fmt.Fprintf(&b, `<li><span class="%s">%s</span>: %s`, f.Severity, f.Severity, e(f.Text))
+		if try := c.try(f); try != "" {
+			fmt.Fprintf(&b, ". Try: %s", e(try))
+		}
+		b.WriteString("</li>\n")
 	}
+	if t := c.Verdict.Speed.Text; t != "" {
+		fmt.Fprintf(&b, "<li>speed: %s</li>", e(t))
+	}
+	b.WriteString("</ul>\n")
 	for _, p := range c.Plots {
-		data.Charts = append(data.Charts, template.HTML(p.SVG)) // escaped by SVG
+		b.WriteString(p.SVG) // escaped by SVG
 	}
-	return page.Execute(w, data)
+	b.WriteString("\n")
+	for _, s := range c.sections() {
+		fmt.Fprintf(&b, "<h2>%s</h2><table>", e(s.Name))
+		for _, f := range s.Facts {
+			fmt.Fprintf(&b, "<tr><td>%s</td><td>%s</td></tr>\n", e(f.Name), e(f.Value))
+		}
+		b.WriteString("</table>")
+	}
+	fmt.Fprintf(&b, "<p>Written %s.</p></body></html>\n", e(c.Produced.Format("2006-01-02 15:04 MST")))
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -182,26 +182,17 @@ func (r *Backend) do(signature string, accumulate bool, args ...any) {
 		return
 	}
 	name, values := r.shadows(signature, args)
-	invoke(r.inner, name, values)
+	calls[name](r.inner, values)
 }
 
 // shadows are the inner backend's arguments of an operation outside steps.
-func (r *Backend) shadows(signature string, args []any) (name string, values []reflect.Value) {
+func (r *Backend) shadows(signature string, args []any) (name string, values []any) {
 	name, params := r.signatures.parse(signature)
 	for i, arg := range args {
 		write := params[i].mark != 0 && name != barrier
-		values = append(values, reflect.ValueOf(withTensors(arg, func(t *tensor.Tensor) *tensor.Tensor { return r.shadow(t, write) })))
+		values = append(values, withTensors(arg, func(t *tensor.Tensor) *tensor.Tensor { return r.shadow(t, write) }))
 	}
 	return name, values
-}
-
-// invoke calls a method by name.
-func invoke(on any, name string, args []reflect.Value) []reflect.Value {
-	m := reflect.ValueOf(on).MethodByName(name)
-	if m.Type().IsVariadic() {
-		return m.CallSlice(args)
-	}
-	return m.Call(args)
 }
 
 var tensorType = reflect.TypeFor[*tensor.Tensor]()

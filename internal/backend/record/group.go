@@ -2,7 +2,7 @@ package record
 
 import (
 	"context"
-	"reflect"
+	"fmt"
 
 	"trireme/collective"
 	"trireme/tensor"
@@ -44,8 +44,41 @@ func (g *group) do(ctx context.Context, signature string, accumulate bool, args 
 		return nil
 	}
 	name, values := g.r.shadows(signature, args)
-	err, _ := invoke(g.Group, name, append([]reflect.Value{reflect.ValueOf(ctx)}, values...))[0].Interface().(error)
-	return err
+	return collect(ctx, g.Group, name, values)
+}
+
+// Collectives are the operations of collective.Group that are recorded.
+type Collectives interface {
+	AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error
+	ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o collective.ReduceOptions, tag string) error
+	AllReduce(ctx context.Context, t *tensor.Tensor, op collective.Op, tag string) error
+	AllToAll(ctx context.Context, dst, src *tensor.Tensor, tag string) error
+	Send(ctx context.Context, t *tensor.Tensor, to int, tag string) error
+	Recv(ctx context.Context, t *tensor.Tensor, from int, tag string) error
+	Barrier(ctx context.Context, tag string) error
+}
+
+// collect calls the operation of a name.
+func collect(ctx context.Context, g Collectives, name string, args []any) error {
+	t := func(i int) *tensor.Tensor { return args[i].(*tensor.Tensor) }
+	tag := args[len(args)-1].(string)
+	switch name {
+	case "AllGather":
+		return g.AllGather(ctx, t(0), t(1), tag)
+	case "ReduceScatter":
+		return g.ReduceScatter(ctx, t(0), t(1), args[2].(collective.ReduceOptions), tag)
+	case "AllReduce":
+		return g.AllReduce(ctx, t(0), args[1].(collective.Op), tag)
+	case "AllToAll":
+		return g.AllToAll(ctx, t(0), t(1), tag)
+	case "Send":
+		return g.Send(ctx, t(0), args[1].(int), tag)
+	case "Recv":
+		return g.Recv(ctx, t(0), args[1].(int), tag)
+	case "Barrier":
+		return g.Barrier(ctx, tag)
+	}
+	return fmt.Errorf("record: no collective is named %q", name)
 }
 
 // The operations of collective.Group.

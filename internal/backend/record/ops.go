@@ -263,3 +263,261 @@ func (r *Backend) WriteRows(dst, x, at *tensor.Tensor) {
 func (r *Backend) WriteRowsQuantized(dst, scales, x, at *tensor.Tensor) {
 	r.do("WriteRowsQuantized dst+ scales+ x at", false, dst, scales, x, at)
 }
+
+// calls are the methods by name, of a backend that has them.
+var calls = map[string]func(backend any, args []any){
+	"Add": func(backend any, args []any) {
+		backend.(interface {
+			Add(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).Add(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"AddBias": func(backend any, args []any) {
+		backend.(interface {
+			AddBias(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).AddBias(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"AddScaled": func(backend any, args []any) {
+		backend.(interface {
+			AddScaled(*tensor.Tensor, *tensor.Tensor, float64)
+		}).AddScaled(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(float64))
+	},
+	"Attention": func(backend any, args []any) {
+		backend.(interface {
+			Attention(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, tensor.AttentionParams)
+		}).Attention(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(tensor.AttentionParams))
+	},
+	"AttentionBackward": func(backend any, args []any) {
+		backend.(interface {
+			AttentionBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, tensor.AttentionParams)
+		}).AttentionBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(*tensor.Tensor), args[7].(*tensor.Tensor), args[8].(*tensor.Tensor), args[9].(*tensor.Tensor), args[10].(tensor.AttentionParams))
+	},
+	"AttentionDecode": func(backend any, args []any) {
+		backend.(interface {
+			AttentionDecode(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, tensor.AttentionParams)
+		}).AttentionDecode(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(tensor.AttentionParams))
+	},
+	"AttentionDecodeQuantized": func(backend any, args []any) {
+		backend.(interface {
+			AttentionDecodeQuantized(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, tensor.AttentionParams)
+		}).AttentionDecodeQuantized(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(tensor.AttentionParams))
+	},
+	"Barrier": func(backend any, args []any) {
+		backend.(interface{ Barrier(...*tensor.Tensor) }).Barrier(args[0].([]*tensor.Tensor)...)
+	},
+	"BiasGrad": func(backend any, args []any) {
+		backend.(interface {
+			BiasGrad(*tensor.Tensor, *tensor.Tensor, bool)
+		}).BiasGrad(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(bool))
+	},
+	"Binary": func(backend any, args []any) {
+		backend.(interface {
+			Binary(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, tensor.BinaryOp)
+		}).Binary(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(tensor.BinaryOp))
+	},
+	"Copy": func(backend any, args []any) {
+		backend.(interface {
+			Copy(*tensor.Tensor, *tensor.Tensor)
+		}).Copy(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor))
+	},
+	"CountClasses": func(backend any, args []any) {
+		backend.(interface {
+			CountClasses(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).CountClasses(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"CrossEntropy": func(backend any, args []any) {
+		backend.(interface {
+			CrossEntropy(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, bool)
+		}).CrossEntropy(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(bool))
+	},
+	"Dropout": func(backend any, args []any) {
+		backend.(interface {
+			Dropout(*tensor.Tensor, *tensor.Tensor, tensor.RandKey, *tensor.Tensor, float64)
+		}).Dropout(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(tensor.RandKey), args[3].(*tensor.Tensor), args[4].(float64))
+	},
+	"ExactAdd": func(backend any, args []any) {
+		backend.(interface {
+			ExactAdd(*tensor.Tensor, *tensor.Tensor)
+		}).ExactAdd(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor))
+	},
+	"ExactSquares": func(backend any, args []any) {
+		backend.(interface {
+			ExactSquares(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).ExactSquares(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"ExactValues": func(backend any, args []any) {
+		backend.(interface {
+			ExactValues(*tensor.Tensor, *tensor.Tensor)
+		}).ExactValues(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor))
+	},
+	"Fill": func(backend any, args []any) {
+		backend.(interface{ Fill(*tensor.Tensor, float64) }).Fill(args[0].(*tensor.Tensor), args[1].(float64))
+	},
+	"GELU": func(backend any, args []any) {
+		backend.(interface {
+			GELU(*tensor.Tensor, *tensor.Tensor, bool)
+		}).GELU(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(bool))
+	},
+	"GELUBackward": func(backend any, args []any) {
+		backend.(interface {
+			GELUBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, bool)
+		}).GELUBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(bool))
+	},
+	"GatherQuantized": func(backend any, args []any) {
+		backend.(interface {
+			GatherQuantized(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).GatherQuantized(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor))
+	},
+	"GatherRows": func(backend any, args []any) {
+		backend.(interface {
+			GatherRows(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).GatherRows(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"HeadRMSNorm": func(backend any, args []any) {
+		backend.(interface {
+			HeadRMSNorm(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, int, float64)
+		}).HeadRMSNorm(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(int), args[5].(float64))
+	},
+	"HeadRMSNormBackward": func(backend any, args []any) {
+		backend.(interface {
+			HeadRMSNormBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, int, bool)
+		}).HeadRMSNormBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(int), args[7].(bool))
+	},
+	"Iota": func(backend any, args []any) {
+		backend.(interface{ Iota(*tensor.Tensor, int) }).Iota(args[0].(*tensor.Tensor), args[1].(int))
+	},
+	"LayerNorm": func(backend any, args []any) {
+		backend.(interface {
+			LayerNorm(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, float64)
+		}).LayerNorm(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(*tensor.Tensor), args[7].(*tensor.Tensor), args[8].(float64))
+	},
+	"LayerNormBackward": func(backend any, args []any) {
+		backend.(interface {
+			LayerNormBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, bool)
+		}).LayerNormBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(*tensor.Tensor), args[7].(*tensor.Tensor), args[8].(*tensor.Tensor), args[9].(bool))
+	},
+	"MatMul": func(backend any, args []any) {
+		backend.(interface {
+			MatMul(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, tensor.MatMulOp)
+		}).MatMul(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(tensor.MatMulOp))
+	},
+	"MatMulQuantized": func(backend any, args []any) {
+		backend.(interface {
+			MatMulQuantized(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).MatMulQuantized(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor))
+	},
+	"Normal": func(backend any, args []any) {
+		backend.(interface {
+			Normal(*tensor.Tensor, tensor.RandKey, int64, float64)
+		}).Normal(args[0].(*tensor.Tensor), args[1].(tensor.RandKey), args[2].(int64), args[3].(float64))
+	},
+	"RMSNorm": func(backend any, args []any) {
+		backend.(interface {
+			RMSNorm(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, float64)
+		}).RMSNorm(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(float64))
+	},
+	"RMSNormBackward": func(backend any, args []any) {
+		backend.(interface {
+			RMSNormBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, bool)
+		}).RMSNormBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(*tensor.Tensor), args[7].(bool))
+	},
+	"RecomputeLayerNorm": func(backend any, args []any) {
+		backend.(interface {
+			RecomputeLayerNorm(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).RecomputeLayerNorm(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor))
+	},
+	"RecomputeRMSNorm": func(backend any, args []any) {
+		backend.(interface {
+			RecomputeRMSNorm(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).RecomputeRMSNorm(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor))
+	},
+	"Reduce": func(backend any, args []any) {
+		backend.(interface {
+			Reduce(*tensor.Tensor, *tensor.Tensor, int, tensor.BinaryOp, tensor.DType)
+		}).Reduce(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(int), args[3].(tensor.BinaryOp), args[4].(tensor.DType))
+	},
+	"Rope": func(backend any, args []any) {
+		backend.(interface {
+			Rope(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, int, bool)
+		}).Rope(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(int), args[6].(bool))
+	},
+	"ScaleBy": func(backend any, args []any) {
+		backend.(interface {
+			ScaleBy(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).ScaleBy(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"ScatterAdd": func(backend any, args []any) {
+		backend.(interface {
+			ScatterAdd(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, int, bool)
+		}).ScatterAdd(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(int), args[4].(bool))
+	},
+	"ScatterRows": func(backend any, args []any) {
+		backend.(interface {
+			ScatterRows(*tensor.Tensor, *tensor.Tensor)
+		}).ScatterRows(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor))
+	},
+	"Select": func(backend any, args []any) {
+		backend.(interface {
+			Select(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).Select(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor))
+	},
+	"StepScalars": func(backend any, args []any) {
+		backend.(interface {
+			StepScalars(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).StepScalars(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor))
+	},
+	"Swap": func(backend any, args []any) {
+		backend.(interface {
+			Swap(*tensor.Tensor, *tensor.Tensor)
+		}).Swap(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor))
+	},
+	"SwiGLU": func(backend any, args []any) {
+		backend.(interface {
+			SwiGLU(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).SwiGLU(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"SwiGLUBackward": func(backend any, args []any) {
+		backend.(interface {
+			SwiGLUBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).SwiGLUBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor))
+	},
+	"Tanh": func(backend any, args []any) {
+		backend.(interface {
+			Tanh(*tensor.Tensor, *tensor.Tensor)
+		}).Tanh(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor))
+	},
+	"TanhBackward": func(backend any, args []any) {
+		backend.(interface {
+			TanhBackward(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).TanhBackward(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"Unary": func(backend any, args []any) {
+		backend.(interface {
+			Unary(*tensor.Tensor, *tensor.Tensor, tensor.UnaryOp)
+		}).Unary(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(tensor.UnaryOp))
+	},
+	"Update": func(backend any, args []any) {
+		backend.(interface {
+			Update(tensor.UpdateRule, *tensor.Tensor, []*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).Update(args[0].(tensor.UpdateRule), args[1].(*tensor.Tensor), args[2].([]*tensor.Tensor), args[3].(*tensor.Tensor), args[4].(*tensor.Tensor), args[5].(*tensor.Tensor), args[6].(*tensor.Tensor))
+	},
+	"UpdateLossScale": func(backend any, args []any) {
+		backend.(interface {
+			UpdateLossScale(*tensor.Tensor, *tensor.Tensor, tensor.LossScaleParams)
+		}).UpdateLossScale(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(tensor.LossScaleParams))
+	},
+	"Words": func(backend any, args []any) {
+		backend.(interface {
+			Words(*tensor.Tensor, *tensor.Tensor, tensor.RandKey)
+		}).Words(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(tensor.RandKey))
+	},
+	"WriteRows": func(backend any, args []any) {
+		backend.(interface {
+			WriteRows(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).WriteRows(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor))
+	},
+	"WriteRowsQuantized": func(backend any, args []any) {
+		backend.(interface {
+			WriteRowsQuantized(*tensor.Tensor, *tensor.Tensor, *tensor.Tensor, *tensor.Tensor)
+		}).WriteRowsQuantized(args[0].(*tensor.Tensor), args[1].(*tensor.Tensor), args[2].(*tensor.Tensor), args[3].(*tensor.Tensor))
+	},
+}

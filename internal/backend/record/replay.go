@@ -3,7 +3,6 @@ package record
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	"trireme/tensor"
 )
@@ -73,7 +72,7 @@ type Executor interface {
 	// Backend runs the operations of tensor.Backend.
 	Backend() any
 	// Group runs the collectives of a group.
-	Group(name string) (any, error)
+	Group(name string) (Collectives, error)
 	// Upload writes the next input.
 	Upload(dst *tensor.Tensor) error
 	// Result reads the next result.
@@ -82,32 +81,31 @@ type Executor interface {
 
 // Run runs the operation by the method of its name of x.Backend or x.Group.
 func (op *Op) Run(ctx context.Context, x Executor) error {
-	args := make([]reflect.Value, len(op.Args))
+	args := make([]any, len(op.Args))
 	for i := range op.Args {
 		views := op.Args[i].Views
-		args[i] = reflect.ValueOf(withTensors(op.Args[i].template, func(*tensor.Tensor) *tensor.Tensor {
+		args[i] = withTensors(op.Args[i].template, func(*tensor.Tensor) *tensor.Tensor {
 			v := &views[0]
 			views = views[1:]
 			if v.Buffer < 0 {
 				return nil
 			}
 			return x.Tensor(v)
-		}))
+		})
 	}
 	switch op.kind {
 	case upload:
-		return x.Upload(args[0].Interface().(*tensor.Tensor))
+		return x.Upload(args[0].(*tensor.Tensor))
 	case result:
-		return x.Result(args[0].Interface().(*tensor.Tensor))
+		return x.Result(args[0].(*tensor.Tensor))
 	case communication:
 		g, err := x.Group(op.Group)
 		if err != nil {
 			return err
 		}
-		err, _ = invoke(g, op.Name, append([]reflect.Value{reflect.ValueOf(ctx)}, args...))[0].Interface().(error)
-		return err
+		return collect(ctx, g, op.Name, args)
 	}
-	invoke(x.Backend(), op.Name, args)
+	calls[op.Name](x.Backend(), args)
 	return nil
 }
 
@@ -132,7 +130,7 @@ type execution struct {
 
 func (e *execution) Backend() any { return e.r.inner }
 
-func (e *execution) Group(name string) (any, error) {
+func (e *execution) Group(name string) (Collectives, error) {
 	g := e.r.groups[name]
 	if g == nil {
 		return nil, fmt.Errorf("group %s is not from Backend.World", name)

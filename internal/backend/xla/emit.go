@@ -128,7 +128,7 @@ func (m *module) format(body string, alias map[int]int, replicas int) string {
 
 func (x *emission) Backend() any { return x.emitter }
 
-func (x *emission) Group(name string) (any, error) {
+func (x *emission) Group(name string) (record.Collectives, error) {
 	ranks := x.groups[name]
 	if ranks == nil {
 		return nil, fmt.Errorf("unknown group %s", name)

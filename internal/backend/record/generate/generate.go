@@ -76,6 +76,11 @@ func Generate(dir string) ([]byte, error) {
 			return nil, err
 		}
 	}
+	out.WriteString("\n// calls are the methods by name, of a backend that has them.\nvar calls = map[string]func(backend any, args []any){\n")
+	for _, op := range ops {
+		op.writeCall(&out)
+	}
+	out.WriteString("}\n")
 	return format.Source(out.Bytes())
 }
 
@@ -167,4 +172,20 @@ func (op operation) write(out *bytes.Buffer, accumulates map[string]bool) error 
 	fmt.Fprintf(out, "\n// %s records or runs the operation.\nfunc (r *Backend) %s(%s) {\n\tr.do(%q, %s, %s)\n}\n",
 		op.name, op.name, strings.Join(args, ", "), op.name+" "+strings.Join(signature, " "), accumulate, strings.Join(names, ", "))
 	return nil
+}
+
+// writeCall writes the method's entry of calls.
+func (op operation) writeCall(out *bytes.Buffer) {
+	var types, args []string
+	for i, p := range op.params {
+		typ := source(p.typ)
+		types = append(types, typ)
+		arg := fmt.Sprintf("args[%d].(%s)", i, typ)
+		if rest, variadic := strings.CutPrefix(typ, "..."); variadic {
+			arg = fmt.Sprintf("args[%d].([]%s)...", i, rest)
+		}
+		args = append(args, arg)
+	}
+	fmt.Fprintf(out, "\t%q: func(backend any, args []any) {\n\t\tbackend.(interface{ %s(%s) }).%s(%s)\n\t},\n",
+		op.name, op.name, strings.Join(types, ", "), op.name, strings.Join(args, ", "))
 }
