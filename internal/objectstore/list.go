@@ -96,7 +96,7 @@ type upload struct {
 // them with time.
 func (c *Client) uploads(ctx context.Context, dir Path) (all []upload, err error) {
 	in := &s3.ListMultipartUploadsInput{Bucket: &dir.Bucket, Prefix: aws.String(dir.prefix())}
-	for len(all) < maxListed {
+	for n := 0; n < maxListed; {
 		var out *s3.ListMultipartUploadsOutput
 		err := c.do(ctx, "list the uploads in", dir, 0, func(ctx context.Context) (err error) {
 			out, err = c.api.ListMultipartUploads(ctx, in)
@@ -108,6 +108,7 @@ func (c *Client) uploads(ctx context.Context, dir Path) (all []upload, err error
 		if err != nil {
 			return nil, err
 		}
+		n += len(out.Uploads)
 		for _, u := range out.Uploads {
 			if key := aws.ToString(u.Key); strings.HasPrefix(key, dir.prefix()) {
 				all = append(all, upload{Path{dir.Bucket, key}, aws.ToString(u.UploadId)})

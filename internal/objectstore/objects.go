@@ -11,12 +11,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"trireme/internal/concurrent"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -68,10 +69,13 @@ func (c *Client) put(ctx context.Context, at Path, b []byte, ifNoneMatch *string
 		if status, _ := answer(err); status == http.StatusPreconditionFailed && ifNoneMatch != nil {
 			// Perhaps an earlier attempt, or the network sent this one twice.
 			there, err := c.ReadAll(ctx, at, int64(len(b)))
-			if err == nil && bytes.Equal(there, b) {
+			switch {
+			case err == nil && bytes.Equal(there, b):
 				return nil
+			case errors.Is(err, ErrUnavailable): // whose object it is, is not known
+				return err
 			}
-			return fmt.Errorf("%w: %w", errPermanent, ErrExists)
+			return permanent{ErrExists}
 		}
 		if err != nil {
 			return err
@@ -114,7 +118,7 @@ func (c *Client) read(ctx context.Context, at Path, b []byte, off int64, tag str
 		out, err := c.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &at.Bucket, Key: &at.Key, IfMatch: match, Range: aws.String(fmt.Sprintf("bytes=%d-%d", first, off+int64(len(b))-1))})
 		switch status, _ := answer(err); {
 		case status == http.StatusPreconditionFailed:
-			return fmt.Errorf("%w: it was replaced while it was read", errPermanent)
+			return permanent{errors.New("it was replaced while it was read")}
 		case status == http.StatusRequestedRangeNotSatisfiable: // after its end
 			head, err := c.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key})
 			if err == nil {
@@ -130,7 +134,7 @@ func (c *Client) read(ctx context.Context, at Path, b []byte, off int64, tag str
 			from, to, size, ok = 0, min(aws.ToInt64(out.ContentLength), int64(len(b)))-1, aws.ToInt64(out.ContentLength), true
 		}
 		if !ok || from != first || to-from+1 > int64(len(b)-n) || to-from+1 < min(int64(len(b)-n), size-first) {
-			return fmt.Errorf("%w: the store answered with the range %q for bytes from %d on", errPermanent, aws.ToString(out.ContentRange), first)
+			return permanent{fmt.Errorf("the store answered with the range %q for bytes from %d on", aws.ToString(out.ContentRange), first)}
 		}
 		info = Info{at, size, aws.ToTime(out.LastModified), aws.ToString(out.ETag)}
 		if match == nil && info.Tag != "" { // later attempts read the same object
@@ -188,13 +192,19 @@ func (c *Client) Remove(ctx context.Context, at Path) error {
 	})
 }
 
+// atOnce is the number of requests that delete at a time.
+const atOnce = 8
+
 // RemoveAll deletes all objects of a directory, and its unfinished uploads.
 func (c *Client) RemoveAll(ctx context.Context, dir Path) error {
 	all, err := c.List(ctx, dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(each(len(all), func(i int) error { return c.Remove(ctx, all[i].Path) }), c.RemoveUploads(ctx, dir))
+	if err := concurrent.Each(atOnce, len(all), func(_, i int) error { return c.Remove(ctx, all[i].Path) }); err != nil {
+		return err
+	}
+	return c.RemoveUploads(ctx, dir)
 }
 
 // RemoveUploads ends all unfinished uploads in a directory.
@@ -203,26 +213,5 @@ func (c *Client) RemoveUploads(ctx context.Context, dir Path) error {
 	if err != nil {
 		return err
 	}
-	return each(len(all), func(i int) error { return c.abort(ctx, all[i].at, all[i].id) })
-}
-
-// each calls f(0) to f(n-1), several at a time, and returns their errors.
-func each(n int, f func(i int) error) error {
-	const atOnce = 8
-	var wg sync.WaitGroup
-	errs := make([]error, n)
-	next := make(chan int)
-	for range min(n, atOnce) {
-		wg.Go(func() {
-			for i := range next {
-				errs[i] = f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return errors.Join(errs...)
+	return concurrent.Each(atOnce, len(all), func(_, i int) error { return c.abort(ctx, all[i].at, all[i].id) })
 }

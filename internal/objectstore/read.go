@@ -11,8 +11,8 @@ import (
 const headBytes = 64 << 10
 
 // Object is an object open for reading. Readers that go through it get blocks that are read ahead, in parallel;
-// others get the range they ask for. If the object is replaced meanwhile, reads fail. It is safe for
-// concurrent use, at the speed of one reader.
+// others get the range they ask for, each with a request of its own. If the object is replaced meanwhile, reads fail. It
+// is safe for concurrent use.
 type Object struct {
 	Info Info
 	c    *Client
@@ -64,21 +64,12 @@ func (o *Object) ReadAt(b []byte, off int64) (n int, err error) {
 }
 
 func (o *Object) read(b []byte, off int64) (n int, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	size := o.c.o.PartBytes
-	// A range that follows the last one, or begins near it, as after a header or between parts of a tensor.
-	sequential := off >= o.next && off-o.next <= size
-	if o.next = off + int64(len(b)); sequential {
-		o.run++
-	} else {
-		o.run = 0
-	}
-	if o.run < 2 || int64(len(b)) >= buffers*size {
-		o.drop(-1)
+	if !o.inOrder(int64(len(b)), off) {
 		n, _, err = o.c.read(o.ctx, o.Info.Path, b, off, o.Info.Tag)
 		return n, err
 	}
+	defer o.mu.Unlock()
+	size := o.c.o.PartBytes
 	o.c.reads(o)
 	for n < len(b) {
 		at := off + int64(n)
@@ -96,6 +87,25 @@ func (o *Object) read(b []byte, off int64) (n int, err error) {
 		n += copy(b[n:], x.b[at-from:])
 	}
 	return n, nil
+}
+
+// inOrder notes a read and reports whether it is of a reader that goes through the object; then mu is locked.
+func (o *Object) inOrder(n, off int64) bool {
+	o.mu.Lock()
+	size := o.c.o.PartBytes
+	// A range that follows the last one, or begins near it, as after a header or between parts of a tensor.
+	sequential := off >= o.next && off-o.next <= size
+	if o.next = off + n; sequential {
+		o.run++
+	} else {
+		o.run = 0
+	}
+	if o.run < 2 || n >= buffers*size {
+		o.drop(-1)
+		o.mu.Unlock()
+		return false
+	}
+	return true
 }
 
 // fetch starts to read the block at an offset.

@@ -79,11 +79,18 @@ func transient(err error) bool {
 	case status != 0:
 		return status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 	}
-	return !errors.Is(err, errPermanent) && !errors.As(err, &build) && !errors.As(err, &cert) && !(errors.As(err, &dns) && dns.IsNotFound)
+	return !isPermanent(err) && !errors.As(err, &build) && !errors.As(err, &cert) && !(errors.As(err, &dns) && dns.IsNotFound)
 }
 
-// errPermanent is wrapped by errors of this package that no other attempt avoids.
-var errPermanent = errors.New("cannot be read")
+// permanent is an error of this package that no other attempt avoids.
+type permanent struct{ error }
+
+func (e permanent) Unwrap() error { return e.error }
+
+func isPermanent(err error) bool {
+	var p permanent
+	return errors.As(err, &p)
+}
 
 // answer returns the status and the error code of the store's answer; 0 and "" without one.
 func answer(err error) (status int, code string) {
@@ -114,7 +121,7 @@ func (c *Client) explain(doing string, at Path, err error, attempts string) erro
 	if missing {
 		return fmt.Errorf("%s %s: %w", doing, at, fs.ErrNotExist)
 	}
-	if errors.Is(err, errPermanent) {
+	if isPermanent(err) {
 		return fmt.Errorf("%s %s: %w", doing, at, err)
 	}
 	where := "AWS"

@@ -42,8 +42,8 @@ type Writer struct {
 
 var errSize = errors.New("another number of bytes than announced was written")
 
-// Create returns a Writer of size bytes. ctx ends its requests. Nothing else writes an object of that key meanwhile. Its buffers have Memory bytes in all, and more only for an
-// object of over 80 GB, whose parts are larger.
+// Create returns a Writer of size bytes. ctx ends its requests. Nothing else writes an object of that key meanwhile. Its
+// buffers have Memory bytes in all, and more only for an object of over 80 GB, whose parts are larger.
 func (c *Client) Create(ctx context.Context, at Path, size int64) *Writer {
 	w := &Writer{c: c, at: at, size: size, part: max(c.o.PartBytes, (size+maxParts-1)/maxParts), free: make(chan []byte, buffers)}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -190,7 +190,7 @@ func (w *Writer) complete() error {
 			return err
 		}
 		if size := aws.ToInt64(head.ContentLength); size != w.size {
-			return fmt.Errorf("%w: the store has %d of %d bytes", errPermanent, size, w.size)
+			return permanent{fmt.Errorf("the store has %d of %d bytes", size, w.size)}
 		}
 		return nil
 	})
