@@ -61,7 +61,7 @@ type Config struct {
 
 // Tier is an element of Config.Tiers.
 type Tier struct {
-	// Dir is memory, or a directory; empty is checkpoints in the output directory.
+	// Dir is memory, a directory, or s3://BUCKET/PREFIX; empty is checkpoints in the output directory.
 	Dir string `yaml:"dir"`
 	// SaveEveryNSteps saves after every n steps; 0 saves only at the end, and is invalid in memory.
 	SaveEveryNSteps int `yaml:"save_every_n_steps"`
@@ -184,7 +184,7 @@ func (c Config) checkTiers() error {
 	switch n := len(directories); {
 	case n < 1 || n > 2:
 		return fault.At("tiers", "has %d directories: it needs one or two, for example {dir: checkpoints, save_every_n_steps: 100}", n)
-	case n == 2 && (directories[1] == "" || directories[0] == directories[1]):
+	case n == 2 && (directories[1] == "" || directories[0] != "" && objectstore.Clean(directories[0]) == objectstore.Clean(directories[1])):
 		return fault.At(fmt.Sprintf("tiers[%d].dir", len(c.Tiers)-1), "is %q: the last tier needs another directory than the one before", directories[1])
 	}
 	return nil

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -40,7 +39,7 @@ func (c *Copying) Wait() (SaveResult, error) {
 	return c.saved, err
 }
 
-// Abort ends the copy. The next one removes its files.
+// Abort ends the copy and removes its files, as far as an object store answers. The next one removes the rest.
 func (c *Copying) Abort() {
 	c.cancel()
 	<-c.task.done
@@ -62,7 +61,7 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store) (sav
 		return saved, err
 	}
 	if saved.Path, saved.Notices, err = c.into(ctx, into, to.dir, attempt); err != nil {
-		return saved, errors.Join(err, to.fs.within(context.WithoutCancel(ctx)).abandon(attempt))
+		return saved, to.abandon(attempt, err)
 	}
 	saved.Bytes, saved.Written.End = c.m.bytes(), time.Now()
 	saved.Notices = append(saved.Notices, to.retain(step, -1)...)

@@ -79,6 +79,8 @@ type Candidate struct {
 
 	Saved time.Time // when it was committed; zero if unknown
 	Bytes int64     // of its data files; 0 if unknown
+
+	hostSave string // manifest.HostSave
 }
 
 // List verifies every checkpoint in dir, newest step first. It reads commit records, manifests and
@@ -139,7 +141,7 @@ func examine(fs fileStore, dir string, n dirName) (Candidate, error) {
 	}
 	c := Candidate{Path: path, Step: n.step, Err: err}
 	if m != nil {
-		c.Run, c.Bytes = m.Run, m.bytes()
+		c.Run, c.Bytes, c.hostSave = m.Run, m.bytes(), m.HostSave
 		c.Saved, _ = fs.Modified(join(path, commitName))
 	}
 	return c, nil

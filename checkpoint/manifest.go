@@ -61,7 +61,7 @@ type manifest struct {
 	Config     string           `json:"config"`
 	State      jsontext.Value   `json:"state"`
 	ChunkBytes int              `json:"chunk_bytes"`
-	OfHost     bool             `json:"of_host,omitzero"` // in the memory of a host, with the elements that its ranks hold
+	HostSave   string           `json:"host_save,omitzero"` // in the memory of a host, with the elements that its ranks hold: the save, equal on all hosts
 	Files      []manifestFile   `json:"files"`
 	Tensors    []manifestTensor `json:"tensors"`
 
@@ -239,7 +239,7 @@ func (m *manifest) checkPieces(t manifestTensor) error {
 		at += p.elems()
 	}
 	switch {
-	case m.OfHost:
+	case m.HostSave != "":
 		return nil
 	case at != elems:
 		return fmt.Errorf("%d of %d elements are missing", elems-at, elems)

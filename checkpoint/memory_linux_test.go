@@ -214,6 +214,13 @@ func TestTiers(t *testing.T) {
 		{"damaged memory", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[1], 4) }, 3, "using step 3 instead of step 4: 1 steps are lost"},
 		{"damaged memory, disk between", []int{3, 6}, []int{5}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[0], 6) }, 5, "using step 5 instead of step 6"},
 		{"a host is replaced", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { hosts[1] = unnamed(t) }, 2, "step 4 in memory is not in the memory of all hosts"},
+		{"a host returns with another save", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) {
+			other := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
+			if err := errors.Join(other.save(0, false, 4)...); err != nil {
+				t.Fatal(err)
+			}
+			hosts[1] = other.hosts[1]
+		}, 2, "step 4 in memory is not in the memory of all hosts"},
 		{"damaged disk", []int{3, 4}, []int{2, 5}, func(t *testing.T, dir string, _ []*os.File) { flipFiles(t, filepath.Join(dir, "step-5")) }, 4, "using step 4 instead of step 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

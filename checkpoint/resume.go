@@ -25,7 +25,6 @@ type resolved struct {
 // Load fills the items of every rank from the checkpoint at path, with Resume's conditions on items.
 // All ranks call it, and fail if any fails.
 func (s *Store) Load(ctx context.Context, path string, items []Item) error {
-	s.memory.sync()
 	_, err := s.load(ctx, path, items, LoadOptions{Device: s.memory.device})
 	return err
 }
@@ -38,7 +37,6 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 	if o.Device == nil {
 		o.Device = s.memory.device
 	}
-	s.memory.sync()
 	var tried []Candidate
 	var notices []string
 	for {
@@ -82,6 +80,7 @@ func (s *Store) resolve(resume string, failed []Candidate) (path string, notices
 // load fills this rank's items from the checkpoint at path. It fails on all ranks if it fails on
 // any. It returns the metadata even with an error, if it was read.
 func (s *Store) load(ctx context.Context, path string, items []Item, o LoadOptions) (Meta, error) {
+	s.memory.sync()
 	keys := make([]string, len(items))
 	for i, it := range items {
 		keys[i] = key(it.Kind, it.Name)

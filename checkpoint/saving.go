@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 )
 
@@ -19,7 +20,8 @@ type Saving struct {
 	s         *Store
 	meta      Meta
 	protected int
-	leaders   []int // of each rank
+	leaders   []int  // of each rank
+	hostSave  string // manifest.HostSave
 	tmp       string
 	w         *writer
 	buf       []byte
@@ -105,6 +107,9 @@ func (s *Store) Start(ctx context.Context, meta Meta, items []Item, buf []byte) 
 		meta = *all[0].Meta
 	}
 	v := &Saving{s: s, meta: meta, protected: s.protected, tmp: all[s.leader].Dir, buf: buf}
+	if s.host != nil {
+		v.hostSave = filepath.Base(all[0].Dir)
+	}
 	for _, p := range all {
 		v.leaders = append(v.leaders, p.Leader)
 	}
@@ -211,7 +216,7 @@ func (v *Saving) commit(parts []written) error {
 			parts[rank] = written{}
 		}
 	}
-	done, err := v.s.commit(v.tmp, v.meta, v.w.plan, parts)
+	done, err := v.s.commit(v.tmp, v.hostSave, v.meta, v.w.plan, parts)
 	if err == nil {
 		v.saved.Path, v.saved.Bytes = done.Path, done.Bytes
 		v.saved.Notices = append(done.Notices, v.s.retain(v.meta.Step, v.protected)...)

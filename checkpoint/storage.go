@@ -69,9 +69,13 @@ func join(path string, names ...string) string { return objectstore.Join(path, n
 // unavailable reports whether an error says nothing about a checkpoint, because its storage did not answer.
 func unavailable(err error) bool { return errors.Is(err, objectstore.ErrUnavailable) }
 
-// checkReplaced refuses to replace a checkpoint of another run.
+// checkReplaced refuses to replace a checkpoint of another run, and one that cannot be read now.
 func checkReplaced(fs fileStore, path, run string) error {
-	if m, err := verify(fs, path); err == nil && !owns(run, Candidate{Run: m.Run}) {
+	m, err := verify(fs, path)
+	if unavailable(err) {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err == nil && !owns(run, Candidate{Run: m.Run}) {
 		return fault.Try(fmt.Errorf("checkpoint: %s belongs to another run (%s) and is not replaced", path, m.Run), "another output_dir, or another checkpoint.dir")
 	}
 	return nil

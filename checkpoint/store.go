@@ -160,8 +160,8 @@ func (s *Store) writer(fs fileStore, tmp string, items []Item, all []proposal) (
 }
 
 // commit commits the data that all ranks have synced.
-func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (saved SaveResult, err error) {
-	m := s.manifest(meta, plan, parts)
+func (s *Store) commit(tmp, hostSave string, meta Meta, plan []planned, parts []written) (saved SaveResult, err error) {
+	m := s.manifest(hostSave, meta, plan, parts)
 	if err := m.check(); err != nil {
 		return SaveResult{}, fmt.Errorf("checkpoint: the ranks' files are inconsistent: %w", err)
 	}
@@ -183,10 +183,10 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 }
 
 // manifest merges what the ranks wrote.
-func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
+func (s *Store) manifest(hostSave string, meta Meta, plan []planned, parts []written) *manifest {
 	m := &manifest{
 		Format: formatName, Version: formatVersion, Run: s.run, Step: meta.Step, Epoch: meta.Epoch,
-		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType, OfHost: s.host != nil,
+		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType, HostSave: hostSave,
 		Config: meta.Config, State: meta.State, ChunkBytes: s.chunk,
 		Tensors: make([]manifestTensor, len(plan)),
 	}

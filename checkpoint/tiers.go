@@ -80,25 +80,32 @@ func (s *Store) newest(ctx context.Context, failed []Candidate) (c choice, notic
 	return choice{all[0].Path, at.step, at.step}, notices, nil
 }
 
-// common returns the newest checkpoint that all hosts have in memory.
+// inHost is a checkpoint in the memory of a host.
+type inHost struct {
+	Step int    `json:"step"`
+	Save string `json:"save"` // manifest.HostSave
+}
+
+// common returns the newest checkpoint that all hosts have in memory, of the same save: a host that was cut off and comes
+// back may have another one of that step.
 func (s *Store) common(ctx context.Context, failed []Candidate) (c choice, notices []string, err error) {
 	found, err := list(s.fs, s.dir)
-	var steps []int // newest first
+	var mine []inHost // newest first
 	for _, f := range found {
 		if f.Err == nil && owns(s.run, f) && !slices.ContainsFunc(failed, func(x Candidate) bool { return x.Step == f.Step }) {
-			steps = append(steps, f.Step)
+			mine = append(mine, inHost{f.Step, f.hostSave})
 		}
 	}
-	all, err := agree(ctx, s.ranks, steps, err)
+	all, err := agree(ctx, s.ranks, mine, err)
 	if err != nil {
 		return c, nil, err
 	}
 	c = choice{step: -1, seen: -1}
 	for _, its := range all {
-		for _, step := range its {
-			c.seen = max(c.seen, step)
-			if step > c.step && !slices.ContainsFunc(all, func(its []int) bool { return !slices.Contains(its, step) }) {
-				c.path, c.step = join(s.dir, stepDir(step)), step
+		for _, x := range its {
+			c.seen = max(c.seen, x.Step)
+			if x.Step > c.step && !slices.ContainsFunc(all, func(its []inHost) bool { return !slices.Contains(its, x) }) {
+				c.path, c.step = join(s.dir, stepDir(x.Step)), x.Step
 			}
 		}
 	}
