@@ -14,6 +14,7 @@ type copies struct {
 	to      *checkpoint.Store // nil without such a tier
 	every   int64             // steps; 0: only at the end
 	done    int64             // the step that was copied last
+	saved   string            // the checkpoint that was saved last
 	running *checkpoint.Copying
 }
 
@@ -23,7 +24,10 @@ func (c *copies) due(step int64) bool { return c.every > 0 && step/c.every > c.d
 // copySaved starts to copy a checkpoint that was saved, if it is due and no copy is in progress.
 func (r *Run) copySaved(ctx context.Context, path string, step int64) {
 	c := &r.copies
-	if c.to == nil || r.deps.World.Rank() != 0 || c.running != nil || !c.due(step) {
+	if c.to == nil || r.deps.World.Rank() != 0 {
+		return
+	}
+	if c.saved = path; c.running != nil || !c.due(step) {
 		return
 	}
 	c.running = r.store.StartCopy(ctx, path, int(step), c.to)
@@ -39,7 +43,7 @@ func (r *Run) noteCopy() error {
 	saved, err := c.running.Wait()
 	c.running = nil
 	if err != nil {
-		return r.sink.Note(fmt.Sprintf("the checkpoint of step %d is not copied to %s: %v. a later one will be", step, c.to.Dir(), err))
+		return r.sink.Note(fmt.Sprintf("the checkpoint of step %d is not copied to %s: %v", step, c.to.Dir(), err))
 	}
 	c.done = step
 	for _, n := range saved.Notices {
@@ -67,10 +71,8 @@ func (r *Run) endCopies(ctx context.Context) error {
 				return err
 			}
 		}
-		if path, err := r.store.StepPath(int(r.state.Step)); err != nil {
-			return err
-		} else if c.done < r.state.Step {
-			c.running = r.store.StartCopy(ctx, path, int(r.state.Step), c.to)
+		if c.done < r.state.Step {
+			c.running = r.store.StartCopy(ctx, c.saved, int(r.state.Step), c.to)
 			c.running.Wait()
 			if err := r.noteCopy(); err != nil {
 				return err

@@ -104,7 +104,13 @@ func (j *job) checkVacant(dir string) error {
 		return nil
 	}
 	if at := j.cfg.Checkpoint.Disk().Dir; objectstore.IsURL(at) {
-		if err := checkNoCheckpoints(at); err != nil {
+		if err := checkNoCheckpoints(at, "--resume auto to continue that run, or another checkpoint.dir"); err != nil {
+			return err
+		}
+	}
+	// A run whose output directory is lost continues from its last tier, and there.
+	if t, ok := j.cfg.Checkpoint.Remote(); ok && !strings.HasPrefix(objectstore.Clean(j.cfg.Resume)+"/", objectstore.Clean(t.Dir)+"/") {
+		if err := checkNoCheckpoints(t.Dir, "--resume "+t.Dir+" to continue that run, or another directory of the last of checkpoint.tiers"); err != nil {
 			return err
 		}
 	}
@@ -120,14 +126,14 @@ func (j *job) checkVacant(dir string) error {
 	return nil
 }
 
-// checkNoCheckpoints refuses a new run with checkpoints in a directory of an object store, which has no renaming, and one
-// with a store that does not answer.
-func checkNoCheckpoints(dir string) error {
+// checkNoCheckpoints refuses a new run with checkpoints in a directory that is not moved aside, as of an object store,
+// which has no renaming, and one with a store that does not answer.
+func checkNoCheckpoints(dir, try string) error {
 	if _, err := checkpoint.Names(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &Exit{CodeUsage, err}
 	}
 	if checkpoint.Exists(dir) {
-		return usage(dir+" has checkpoints of another run", "--resume auto to continue that run, or another checkpoint.dir")
+		return usage(dir+" has checkpoints of another run", try)
 	}
 	return nil
 }
