@@ -18,6 +18,9 @@
 // copies of Render's arguments. Source size, nesting, steps and output are bounded, so Render
 // returns within about a second.
 //
+// Other files of text are templates too (internal/render): functions of the caller quote
+// values, and in a strict template an undefined name is an error.
+//
 // The package has only the tags, filters, tests and methods that published chat templates use.
 // There is no inheritance, include, autoescaping or translation, and no raw, with, filter block,
 // recursive loop, power or format.

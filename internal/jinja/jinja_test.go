@@ -233,6 +233,43 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
+// A strict template stops at every undefined value; text of the caller's lists and functions is printed as it is.
+func TestStrict(t *testing.T) {
+	for source, want := range map[string]string{
+		"\n{{ a }}":                            `jinja: line 2: "a" is undefined`,
+		"\n{% if x %}{% elif\na %}{% endif %}": `jinja: line 3: "a" is undefined`,
+		"\n{% for b in a %}{% endfor %}":       `jinja: line 2: "a" is undefined`,
+		"{% for b in list if a %}{% endfor %}": `jinja: line 1: "a" is undefined`,
+		"{{ a is defined }}":                   `jinja: line 1: "a" is undefined`,
+		"{{ list.a }}":                         `jinja: line 1: unsupported attribute "a" of a list`,
+		"{{ list[2] }}":                        "jinja: line 1: a list has no item with that key",
+		"{{ 1 if x }}":                         "jinja: line 1: the condition is false and has no else",
+		"{{ a if x else 1 }}{{ x and a }}":     "",
+		"{% for w in list %}{{ up(w) }}{% endfor %}{{ list|join(',') }}": "",
+	} {
+		tmpl, err := Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vars := map[string]any{"x": false, "list": []string{"<b>", "'"}, "up": strings.ToUpper}
+		if _, err := tmpl.Render(vars); err != nil {
+			t.Errorf("%s: %v, though it is not strict", source, err)
+		}
+		tmpl.Strict = true
+		out, err := tmpl.Render(vars)
+		switch {
+		case want != "":
+			if err == nil || err.Error() != want {
+				t.Errorf("%s: %v, want %s", source, err, want)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", source, err)
+		case out.Text != "1False" && out.Text != "<B>'<b>,'":
+			t.Errorf("%s: %q", source, out.Text)
+		}
+	}
+}
+
 // Render does not change its arguments and keeps no state.
 func TestCopies(t *testing.T) {
 	tmpl, err := Parse("{% set messages = messages + [1] %}{% set x = (x or 0) + 1 %}{{ messages | length }}{{ x }}")

@@ -11,6 +11,10 @@ const maxSource = 256 << 10
 
 // Template is a parsed template. It is safe for concurrent use.
 type Template struct {
+	// Strict makes every undefined value an error, even where Jinja2 prints nothing, tests it as false or
+	// replaces it by a default.
+	Strict bool
+
 	body       []node
 	generation bool
 }
@@ -35,7 +39,7 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
-	return &Template{body, p.generation}, nil
+	return &Template{body: body, generation: p.generation}, nil
 }
 
 type parser struct {
@@ -201,6 +205,7 @@ func (p *parser) ifTag() (node, error) {
 	stop := "if"
 	for {
 		if stop != "else" {
+			n.lines = append(n.lines, p.peek().line)
 			test, err := p.expression()
 			if err != nil {
 				return nil, err

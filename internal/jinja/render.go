@@ -21,10 +21,10 @@ type Output struct {
 }
 
 // Render renders the template. vars are its variables: nil, bool, int, int64, float64, string,
-// []any, Map and func(string) string. raise_exception, range, dict and namespace are predefined.
+// []any, []string, ordered.Map and func(string) string. raise_exception, range, dict and namespace are predefined.
 // Errors begin with "jinja: line N". raise_exception returns a *RaisedError.
 func (t *Template) Render(vars map[string]any) (*Output, error) {
-	r := &run{scope: &scope{vars: map[string]any{}}, steps: maxSteps}
+	r := &run{scope: &scope{vars: map[string]any{}}, steps: maxSteps, strict: t.Strict}
 	r.out = &r.main
 	for k, v := range globals {
 		r.scope.vars[k] = v
@@ -56,6 +56,7 @@ type run struct {
 	steps      int
 	depth      int // of nested expressions
 	calls      int // of nested macros
+	strict     bool
 }
 
 // scope is a scope of variables: of a loop iteration, a macro or the template.
@@ -139,6 +140,9 @@ func (r *run) value(e expr) (any, error) {
 	}
 	v, err := e.eval(r)
 	r.depth--
+	if u, ok := v.(undefined); ok && err == nil && r.strict {
+		err = u.use()
+	}
 	return v, err
 }
 

@@ -18,6 +18,7 @@ type (
 	}
 	ifNode struct {
 		tests  []expr
+		lines  []int    // of tests
 		bodies [][]node // one more than tests if there is an else
 	}
 	forNode struct {
@@ -92,7 +93,7 @@ func (n *ifNode) exec(r *run) error {
 	for i, test := range n.tests {
 		v, err := r.value(test)
 		if err != nil {
-			return err
+			return at(n.lines[i], err)
 		}
 		if truth(v) {
 			return r.body(n.bodies[i])
@@ -171,7 +172,7 @@ func (n *forNode) exec(r *run) error {
 	}
 	if n.test != nil {
 		if all, err = n.filtered(r, up, all); err != nil {
-			return err
+			return at(n.line, err)
 		}
 	}
 	if len(all) == 0 {

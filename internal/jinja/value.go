@@ -88,6 +88,12 @@ func fromGo(v any, depth int) (any, error) {
 			}
 		}
 		return out, nil
+	case []string:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = v[i]
+		}
+		return out, nil
 	case ordered.Map:
 		d := newDict()
 		for _, m := range v {

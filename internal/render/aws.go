@@ -63,7 +63,7 @@ func renderAWS(d *description) ([]File, error) {
 	if err := d.checkEC2(); err != nil {
 		return nil, err
 	}
-	script, err := file("launch.sh", "aws.sh", 0o755, d)
+	script, err := d.file("launch.sh", "aws.sh", 0o755, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,7 @@ func (d *description) userData() (File, error) {
 			words = append(words, shell(a))
 		}
 	}
-	return file("user-data.sh", "user-data.sh", 0o644, struct {
-		*description
-		Words []string
-	}{d, words})
+	return d.file("user-data.sh", "user-data.sh", 0o644, map[string]any{"words": words})
 }
 
 // of returns the user data of one host.

@@ -5,21 +5,15 @@ import "fmt"
 // compose renders a service per host. Without an image it adds the Dockerfile of one.
 func compose(d *description) ([]File, error) {
 	d.inContainer()
-	type host struct{ Name string }
-	var hosts []host
-	for i := range d.Hosts {
-		hosts = append(hosts, host{fmt.Sprintf("%s-%d", d.Name, i)})
+	nodes := make([]string, d.Hosts)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("%s-%d", d.Name, i)
 	}
 	build := d.Image == ""
 	if build {
 		d.Image = d.Name
 	}
-	data := struct {
-		*description
-		Args  []string
-		Nodes []host
-		Build bool
-	}{d, d.launch(fmt.Sprintf("%s:%d", hosts[0].Name, d.port())), hosts, build}
+	more := map[string]any{"args": d.launch(fmt.Sprintf("%s:%d", nodes[0], d.port())), "nodes": nodes, "build": build}
 	type source struct{ name, template string }
 	list := []source{{"compose.yaml", "compose.yaml"}}
 	if build {
@@ -27,7 +21,7 @@ func compose(d *description) ([]File, error) {
 	}
 	var files []File
 	for _, s := range list {
-		f, err := file(s.name, s.template, 0o644, data)
+		f, err := d.file(s.name, s.template, 0o644, more)
 		if err != nil {
 			return nil, err
 		}

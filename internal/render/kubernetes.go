@@ -15,10 +15,8 @@ func kubernetes(d *description) ([]File, error) {
 	}
 	d.inContainer()
 	endpoint := fmt.Sprintf("%s-0.%s:%d", d.Name, d.Name, d.port())
-	f, err := file(d.Name+".yaml", "kubernetes.yaml", 0o644, struct {
-		*description
-		Args    []string
-		Seconds int
-	}{d, d.launch(endpoint), d.Hours * 3600})
+	f, err := d.file(d.Name+".yaml", "kubernetes.yaml", 0o644, map[string]any{
+		"args": d.launch(endpoint), "seconds": d.Hours * 3600,
+	})
 	return []File{f}, err
 }

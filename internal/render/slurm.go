@@ -15,9 +15,6 @@ func slurm(d *description) ([]File, error) {
 			words[i] = `"slurm-$SLURM_JOB_ID"`
 		}
 	}
-	f, err := file(d.Name+".sbatch", "slurm.sh", 0o755, struct {
-		*description
-		Words []string
-	}{d, words})
+	f, err := d.file(d.Name+".sbatch", "slurm.sh", 0o755, map[string]any{"words": words})
 	return []File{f}, err
 }

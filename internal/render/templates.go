@@ -6,31 +6,66 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
-	"text/template"
+
+	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 //go:embed templates
 var sources embed.FS
 
-// templates quote values for the language of each file.
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"yaml":    quoted,
-	"kube":    func(s string) (string, error) { return quoted(strings.ReplaceAll(s, "$(", "$$(")) },
-	"compose": func(s string) (string, error) { return quoted(strings.ReplaceAll(s, "$", "$$")) },
-	"shell":   shell,
-	"shells":  shells,
-	"words":   strings.Fields,
-	"sub":     func(a, b int) int { return a - b },
-}).ParseFS(sources, "templates/*"))
+// file renders a template with the description and further variables.
+func (d *description) file(name, source string, mode fs.FileMode, more map[string]any) (File, error) {
+	source = "templates/" + source
+	text, err := sources.ReadFile(source)
+	if err != nil {
+		return File{}, fmt.Errorf("render: %w", err)
+	}
+	t, err := jinja.Parse(string(text))
+	if err != nil {
+		return File{}, fmt.Errorf("render: %s: %w", source, err)
+	}
+	t.Strict = true
+	vars := d.variables()
+	maps.Copy(vars, more)
+	out, err := t.Render(vars)
+	if err != nil {
+		return File{}, fmt.Errorf("render: %s: %w", source, err)
+	}
+	// As Jinja2 does by default, the last line end is dropped.
+	return File{Name: name, Content: []byte(out.Text + "\n"), Mode: mode}, nil
+}
+
+// variables returns those of all templates. Functions quote values for the language of a file.
+func (d *description) variables() map[string]any {
+	env := ordered.Map{}
+	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
+		env = append(env, ordered.Member{Key: name, Value: d.Env[name]})
+	}
+	return map[string]any{
+		"yaml":    quoted,
+		"kube":    func(s string) string { return quoted(strings.ReplaceAll(s, "$(", "$$(")) },
+		"compose": func(s string) string { return quoted(strings.ReplaceAll(s, "$", "$$")) },
+		"shell":   shell,
+
+		"name": d.Name, "image": d.Image, "env": env, "port": d.Port,
+		"nnodes": d.Nnodes, "least": d.Least, "hosts": d.Hosts, "elastic": d.Elastic,
+		"cpus": d.CPUs, "memory_gib": d.MemoryGiB, "gpus": d.GPUs, "shm_gib": d.ShmGiB, "work_gib": d.WorkGiB,
+		"hours": d.Hours, "stop_seconds": d.StopSeconds,
+		"region": d.Region, "instance_type": d.InstanceType,
+	}
+}
 
 // quoted returns a string of JSON, which is one of YAML too.
-func quoted(s string) (string, error) {
+func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(s)
-	return strings.TrimSuffix(b.String(), "\n"), err
+	e.Encode(s) // a string in memory: no error
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%"
@@ -41,21 +76,4 @@ func shell(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func shells(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = shell(w)
-	}
-	return strings.Join(out, " ")
-}
-
-// file executes the template of a name.
-func file(name, source string, mode fs.FileMode, data any) (File, error) {
-	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, source, data); err != nil {
-		return File{}, fmt.Errorf("render: %w", err)
-	}
-	return File{Name: name, Content: b.Bytes(), Mode: mode}, nil
 }

@@ -1,50 +1,50 @@
 #!/bin/bash
-#SBATCH --job-name={{.Name}}
-#SBATCH --nodes={{.Least}}{{if .Elastic}}-{{.Hosts}}{{end}}
+#SBATCH --job-name={{ name }}
+#SBATCH --nodes={{ least ~ "-" ~ hosts if elastic else least }}
 #SBATCH --ntasks-per-node=1
-{{- if .CPUs}}
-#SBATCH --cpus-per-task={{.CPUs}}
-{{- else}}
+{% if cpus %}
+#SBATCH --cpus-per-task={{ cpus }}
+{% else %}
 #SBATCH --exclusive
-{{- end}}
-{{- if .MemoryGiB}}
-#SBATCH --mem={{.MemoryGiB}}G
-{{- else}}
+{% endif %}
+{% if memory_gib %}
+#SBATCH --mem={{ memory_gib }}G
+{% else %}
 #SBATCH --mem=0
-{{- end}}
-{{- if .GPUs}}
-#SBATCH --gpus-per-node={{.GPUs}}
-{{- end}}
-{{- if .Hours}}
-#SBATCH --time={{.Hours}}:00:00
-{{- end}}
+{% endif %}
+{% if gpus %}
+#SBATCH --gpus-per-node={{ gpus }}
+{% endif %}
+{% if hours %}
+#SBATCH --time={{ hours }}:00:00
+{% endif %}
 #SBATCH --output=%x-%j.log
 #SBATCH --signal=TERM@120
 #SBATCH --no-requeue
-{{- if .Elastic}}
+{% if elastic %}
 #SBATCH --no-kill
-{{- end}}
-# A job on {{.Nnodes}} host{{if gt .Hosts 1}}s{{end}}, with one launcher per host, which starts its workers. Two minutes before the time limit
+{% endif %}
+# A job on {{ nnodes }} host{% if hosts > 1 %}s{% endif %}, with one launcher per host, which starts its workers. Two minutes before the time limit
 # the run saves a checkpoint and stops with code 75.
 #
-#   sbatch {{.Name}}.sbatch
+#   sbatch {{ name }}.sbatch
 set -euo pipefail
-{{- if gt .Hosts 1}}
+{% if hosts > 1 %}
 
 # The first host runs the launchers' store.
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-{{- if .Job.Port}}
-port={{.Job.Port}}
-{{- else}}
+{% if port %}
+port={{ port }}
+{% else %}
 port=$((20000 + SLURM_JOB_ID % 10000)) # jobs that share a host have different ones
-{{- end}}
-{{- end}}
+{% endif %}
+{% endif %}
 
 # The job's secret reaches the launchers in the environment of the step.
 export TRIREME_JOB_SECRET="${TRIREME_JOB_SECRET:-$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')}"
-{{- range $name, $value := .Env}}
-export {{$name}}={{shell $value}}
-{{- end}}
+{% for key, value in env|items %}
+export {{ key }}={{ shell(value) }}
+{% endfor %}
 
-exec srun --ntasks-per-node=1 --kill-on-bad-exit={{if .Elastic}}0{{else}}1{{end}} --export=ALL{{if .CPUs}} --cpus-per-task={{.CPUs}}{{end}} \
-    trireme{{range .Words}} {{.}}{{end}}
+exec srun --ntasks-per-node=1 --kill-on-bad-exit={{ 0 if elastic else 1 }} --export=ALL{% if cpus %} --cpus-per-task={{ cpus }}{% endif %} \
+    trireme {{ words|join(" ") }}
