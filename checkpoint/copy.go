@@ -93,6 +93,11 @@ func (c *Checkpoint) into(ctx context.Context, to storage, dir, attempt string) 
 	if err := writeSmall(to, join(attempt, manifestName), manifest); err != nil {
 		return "", nil, err
 	}
+	for _, f := range c.m.Files { // another process may have removed them
+		if err := verifyFile(to, attempt, f); err != nil {
+			return "", nil, fmt.Errorf("checkpoint: the copy %s %w", join(attempt, f.Name), err)
+		}
+	}
 	return to.publish(dir, attempt, c.m.Step, c.m.Run, commitRecord(c.m, manifest))
 }
 
