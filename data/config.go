@@ -60,7 +60,8 @@ type Config struct {
 	// contain splits, as in train.jsonl or data/train-00000-of-00002.parquet, only the training
 	// split is read. With format go_source, the directory of the Go standard library; empty is that
 	// of the installed Go. Commands also accept a data set on the hub, OWNER/NAME/FOLDER@REVISION,
-	// here and in eval_path. Default "".
+	// and an object, a directory or a glob in an object store, s3://BUCKET/KEY
+	// (docs/object-stores.md), here and in eval_path. Default "".
 	Path string `yaml:"path"`
 	// EvalPath is the evaluation data, in the forms of path. In a directory with splits, the
 	// validation split is read, or else the test split. If empty and eval_fraction is 0, path's own

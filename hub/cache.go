@@ -12,7 +12,7 @@ import (
 
 // readRef returns the commit of a revision when it was last fetched; "" if it was not.
 func (p cachedRepo) readRef(rev string) string {
-	b, err := os.ReadFile(p.dir("refs", filepath.FromSlash(rev)))
+	b, err := os.ReadFile(p.dir("refs", filepath.FromSlash(p.ref(rev))))
 	commit := strings.TrimSpace(string(b))
 	switch {
 	case err == nil && isCommit(commit):
@@ -27,7 +27,7 @@ func (p cachedRepo) writeRef(rev, commit string) error {
 	if rev == commit || p.readRef(rev) == commit {
 		return nil
 	}
-	return replace(p.dir("refs", filepath.FromSlash(rev)), []byte(commit))
+	return replace(p.dir("refs", filepath.FromSlash(p.ref(rev))), []byte(commit))
 }
 
 func (p cachedRepo) snapshot(commit string) string { return p.dir("snapshots", commit) }

@@ -16,6 +16,7 @@ type Client struct {
 	Endpoint string // "": https://huggingface.co
 	Token    string // "": none
 	Cache    string // directory of models--OWNER--NAME
+	Objects  string // directory of copies of objects; "": beside Cache, in s3
 	Offline  bool   // use only the cache
 
 	// Progress receives warnings and download progress, a line every few seconds; nil: discarded.
@@ -35,7 +36,7 @@ type Client struct {
 
 // FromEnv returns a client configured as by huggingface_hub: HF_HUB_CACHE, else HF_HOME/hub, else
 // XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub; HF_ENDPOINT; HF_TOKEN, else the
-// file HF_TOKEN_PATH, else HF_HOME/token; HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE. lookup is
+// file HF_TOKEN_PATH, else HF_HOME/token; Objects is HF_HOME/s3; HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE. lookup is
 // os.LookupEnv or a substitute. An invalid endpoint or unreadable token file is an error.
 func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 	get := func(name string) string {
@@ -64,6 +65,9 @@ func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 		return c, &Error{Text: "no cache directory: " + err.Error(), Try: "HF_HOME=DIR", Err: err}
 	}
 	c.Cache = abs
+	if c.Objects, err = filepath.Abs(filepath.Join(home, "s3")); err != nil {
+		return c, &Error{Text: "no cache directory: " + err.Error(), Try: "HF_HOME=DIR", Err: err}
+	}
 	if c.Token == "" {
 		file := envPath("HF_TOKEN_PATH", filepath.Join(home, "token"))
 		b, err := os.ReadFile(file)

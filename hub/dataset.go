@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"trireme/internal/objectstore"
 )
 
 // Dataset downloads the data files of a split into the cache: of the first of splits that exists;
@@ -17,7 +19,12 @@ import (
 // train.jsonl, en/validation.csv, test/part-1.txt. If no name contains a split, all files are
 // train. A folder or pattern in the name selects files: OWNER/NAME/en or
 // OWNER/NAME/data/*.jsonl@main; a file or pattern ignores the split.
+//
+// The name may be the URL of an object, of a directory of objects, or a pattern of them; then splits has no effect.
 func (c Client) Dataset(ctx context.Context, name string, splits ...string) (*Snapshot, error) {
+	if objectstore.IsURL(name) {
+		return c.objects(ctx, name, dataObjects, pickAll)
+	}
 	n, ok := ParseDataset(name)
 	if !ok {
 		return nil, &Error{Kind: ErrNotFound, Text: readable(name) + " is not a name of a data set", Try: "OWNER/NAME, OWNER/NAME/FOLDER or OWNER/NAME@REVISION"}
@@ -25,7 +32,7 @@ func (c Client) Dataset(ctx context.Context, name string, splits ...string) (*Sn
 	if len(splits) == 0 {
 		splits = []string{"train"}
 	}
-	r := repo{"dataset", n.ID}
+	r := repo{kind: "dataset", id: n.ID}
 	return c.get(ctx, r, n, func(l *listing, _ func(string) ([]byte, error)) (w wanted, err error) {
 		w.files, err = pickData(r, l, n.Path, splits)
 		return w, err

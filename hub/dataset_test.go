@@ -61,7 +61,7 @@ func TestSplits(t *testing.T) {
 		{[]string{"validation.jsonl"}, "", "train", nil, "it has validation"},
 		{[]string{"README.md", "model.safetensors"}, "", "train", nil, "has no data file"},
 	} {
-		got, err := pickData(repo{"dataset", "o/n"}, listingOf(x.files...), x.within, []string{x.split})
+		got, err := pickData(repo{kind: "dataset", id: "o/n"}, listingOf(x.files...), x.within, []string{x.split})
 		if d := cmp.Diff(x.want, got); err == nil && d != "" {
 			t.Errorf("%q within %q: %s", x.files, x.within, d)
 		}

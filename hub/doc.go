@@ -1,5 +1,5 @@
 // Package hub resolves models and data sets by name in the Hugging Face cache, and downloads
-// missing files from the Hugging Face Hub or a server with its API.
+// missing files from the Hugging Face Hub or a server with its API. It does the same for models and data in object stores.
 //
 // It is not a general client: it lists one revision of a repository, selects the files that
 // training needs, and downloads them into the cache. It does not parse models or data.
@@ -29,6 +29,10 @@
 // Interrupted downloads are harmless: bytes are written to .incomplete and become a blob after size
 // and digest match, links follow blobs, and a reference moves to a new commit after all requested
 // files are there. Without the network, the newest complete snapshot is used.
+//
+// A name may be the URL of objects, s3://BUCKET/KEY. Client.Objects has the same layout for them: a folder BUCKET@ENDPOINT
+// (BUCKET for AWS) instead of models--OWNER--NAME, a digest of key, size and ETag as name of a blob, a digest of the
+// selected objects as commit, and a digest of the URL as name in refs. The checksum of a blob is the store's, if it has one.
 //
 // The token is sent to the endpoint's scheme, host and port only, not to redirects elsewhere.
 // Responses are untrusted: file names are checked before they become paths, lengths are bounded,

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"trireme/internal/flock"
+	"trireme/internal/objectstore"
 )
 
 const downloads = 4
@@ -25,11 +26,14 @@ type download struct {
 	cachedRepo
 	commit string
 	file
-	tag string // digest of the content, the blob's name
+	tag string // of the content, the blob's name
+
+	object objectstore.Info // of a bucket, and its checksum
+	sum    objectstore.Checksum
 }
 
 // locate requests a file's size and digest if the listing does not have them.
-func (s *session) locate(ctx context.Context, d *download) error {
+func (s *server) locate(ctx context.Context, d *download) error {
 	d.tag = d.etag()
 	if d.tag != "" && d.size >= 0 {
 		return nil
@@ -108,11 +112,11 @@ func (s *session) fetchBlob(ctx context.Context, d *download) (err error) {
 			}
 		}
 	}()
-	p := &part{f: f, d: d, show: s.show}
+	p := &part{f: f, d: d, show: s.show, digest: s.from.digest}
 	if err := p.resume(); err != nil {
 		return err
 	}
-	if err := s.retry(ctx, tries, func() (bool, error) { return s.fill(ctx, p) }); err != nil {
+	if err := s.retry(ctx, tries, func() (bool, error) { return s.from.fill(ctx, p) }); err != nil {
 		return err
 	}
 	return p.finish()
@@ -122,7 +126,7 @@ func (s *session) fetchBlob(ctx context.Context, d *download) (err error) {
 const incomplete = ".incomplete"
 
 // fill requests the missing bytes of a part and writes them.
-func (s *session) fill(ctx context.Context, p *part) (progress bool, err error) {
+func (s *server) fill(ctx context.Context, p *part) (progress bool, err error) {
 	if p.n == p.d.size {
 		return true, nil
 	}
@@ -167,7 +171,7 @@ func (s *session) fill(ctx context.Context, p *part) (progress bool, err error) 
 }
 
 // incomplete is the error of a response that is not the file's bytes.
-func (s *session) incomplete(p *part, format string, args ...any) error {
+func (s *server) incomplete(p *part, format string, args ...any) error {
 	text := fmt.Sprintf("%s of %s from %s: ", p.d.name, p.d.repo, s.base) + fmt.Sprintf(format, args...)
 	return &transient{err: &Error{Kind: ErrUnreachable, Text: text, Try: "the same command: it resumes the download", Err: p.readErr}}
 }
@@ -177,7 +181,9 @@ type part struct {
 	f       *os.File
 	d       *download
 	show    *progress
+	digest  func(*download) (hash.Hash, string)
 	sum     hash.Hash
+	want    string // digest; "": unknown
 	n       int64
 	most    int64 // maximum of n
 	readErr error // error of the last response, if any
@@ -208,13 +214,16 @@ func (p *part) restart() error {
 	return nil
 }
 
-// start initializes the digest: SHA-256 for LFS files, else git's, which includes the length.
-func (p *part) start() {
-	p.sum = sha256.New()
-	if len(p.d.tag) == 40 {
-		p.sum = sha1.New()
-		fmt.Fprintf(p.sum, "blob %d\x00", p.d.size)
+func (p *part) start() { p.sum, p.want = p.digest(p.d) }
+
+// digest is SHA-256 for LFS files, else git's, which includes the length.
+func (s *server) digest(d *download) (sum hash.Hash, want string) {
+	sum = sha256.New()
+	if len(d.tag) == 40 {
+		sum = sha1.New()
+		fmt.Fprintf(sum, "blob %d\x00", d.size)
 	}
+	return sum, d.tag
 }
 
 // copy appends the body, up to the missing bytes. A body that ends early is not an error.
@@ -253,8 +262,8 @@ func (p *part) why() string {
 
 // finish verifies the digest and syncs the file.
 func (p *part) finish() error {
-	if got := hex.EncodeToString(p.sum.Sum(nil)); got != p.d.tag {
-		return &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s has digest %s, expected %s: the download is deleted", p.d.name, p.d.repo, got, p.d.tag), Try: "the same command; if it fails again, the server or a proxy changes files"}
+	if got := hex.EncodeToString(p.sum.Sum(nil)); p.want != "" && got != p.want {
+		return &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s has digest %s, expected %s: the download is deleted", p.d.name, p.d.repo, got, p.want), Try: "the same command; if it fails again, the server or a proxy changes files"}
 	}
 	if err := p.f.Sync(); err != nil {
 		return fmt.Errorf("hub: %w", err)

@@ -63,7 +63,7 @@ func FuzzName(f *testing.F) {
 		if !ok {
 			return
 		}
-		p := cachedRepo{"cache", repo{"dataset", n.ID}}
+		p := cachedRepo{cache: "cache", repo: repo{kind: "dataset", id: n.ID}}
 		if n.String() != s || !filepath.IsLocal(p.dir()) || strings.Count(p.dir(), "/") != 1 {
 			t.Errorf("%q: %+v, %s", s, n, p.dir())
 		}
@@ -78,7 +78,7 @@ func FuzzRef(f *testing.F) {
 	f.Add([]byte(strings.Repeat("0123456789", 4) + "\n"))
 	f.Add([]byte("../../../etc"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p := cachedRepo{t.TempDir(), repo{"model", "a/b"}}
+		p := cachedRepo{cache: t.TempDir(), repo: repo{kind: "model", id: "a/b"}}
 		if err := replace(p.dir("refs", "main"), b); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (l *listing) find(name string) (file, bool) {
 // maxListing bounds a response in bytes: about 100,000 files.
 const maxListing = 64 << 20
 
-func (s *session) fetchListing(ctx context.Context, r repo, rev string) (l *listing, err error) {
+func (s *server) fetchListing(ctx context.Context, r repo, rev string) (l *listing, err error) {
 	// Two attempts to connect: the cache is a fallback.
 	err = s.retry(ctx, 2, func() (bool, error) {
 		u := s.list(r, rev)

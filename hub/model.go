@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"trireme/internal/objectstore"
 )
 
 const (
@@ -24,7 +26,7 @@ var vocabularies = []string{"tokenizer.json", "tokenizer.model", "spiece.model",
 
 // Model downloads a model's configuration, weights and tokenizer into the cache: config.json,
 // model.safetensors or its index and shards, generation_config.json and the tokenizer files that
-// exist. Other weight formats are ignored.
+// exist. Other weight formats are ignored. The name may be the URL of a directory of objects.
 func (c Client) Model(ctx context.Context, name string) (*Snapshot, error) {
 	return c.model(ctx, name, pickModel)
 }
@@ -40,11 +42,14 @@ func (c Client) Tokenizer(ctx context.Context, name string) (*Snapshot, error) {
 }
 
 func (c Client) model(ctx context.Context, name string, choose func(repo) pick) (*Snapshot, error) {
+	if objectstore.IsURL(name) {
+		return c.objects(ctx, name, modelObjects, choose)
+	}
 	n, ok := ParseModel(name)
 	if !ok {
 		return nil, &Error{Kind: ErrNotFound, Text: readable(name) + " is not a name of a model", Try: "OWNER/NAME or OWNER/NAME@REVISION"}
 	}
-	r := repo{"model", n.ID}
+	r := repo{kind: "model", id: n.ID}
 	return c.get(ctx, r, n, choose(r))
 }
 
@@ -131,7 +136,7 @@ func (w wanted) sorted() wanted {
 // missing is the error for a repository without a required file; endings are of alternatives worth
 // naming.
 func missing(r repo, l *listing, name, why string, endings ...string) error {
-	e := &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s at commit %s has no %s: %s", r, l.commit, name, why)}
+	e := &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no %s: %s", r.at("commit "+l.commit), name, why)}
 	var has []string
 	for _, f := range l.files {
 		if slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(f.name, end) }) && len(has) < 4 {
@@ -142,6 +147,9 @@ func missing(r repo, l *listing, name, why string, endings ...string) error {
 		e.Text += "; it has " + strings.Join(has, ", ")
 		if name == weightsFile {
 			e.Try = "a repository or revision (NAME@REVISION) of it with safetensors"
+			if r.stored != "" {
+				e.Try = "a directory with safetensors"
+			}
 		}
 	}
 	return e

@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := cachedRepo{cache: c.Cache, repo: repo{"model", "a/b"}}
+	p := cachedRepo{cache: c.Cache, repo: repo{kind: "model", id: "a/b"}}
 	l := listingOf("x")
 	l.files[0].size, l.files[0].git = 1<<40, strings.Repeat("b", 40)
 	err = s.fetchAll(t.Context(), p, Name{ID: "a/b"}, l, []string{"x"}, false)
@@ -111,11 +111,12 @@ func TestAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	on := s.from.(*server)
 	for want, got := range map[string]string{
-		"https://mirror:8443/hub/api/models/a/b/revision/refs%2Fpr%2F1?blobs=true": s.list(repo{"model", "a/b"}, "refs/pr/1").String(),
-		"https://mirror:8443/hub/api/datasets/squad/revision/main?blobs=true":      s.list(repo{"dataset", "squad"}, "main").String(),
-		"https://mirror:8443/hub/a/b/resolve/c/d/100%25%3F%20%23.txt":              s.resolve(repo{"model", "a/b"}, "c", "d/100%? #.txt").String(),
-		"https://mirror:8443/hub/datasets/a/b/resolve/c/x.csv":                     s.resolve(repo{"dataset", "a/b"}, "c", "x.csv").String(),
+		"https://mirror:8443/hub/api/models/a/b/revision/refs%2Fpr%2F1?blobs=true": on.list(repo{kind: "model", id: "a/b"}, "refs/pr/1").String(),
+		"https://mirror:8443/hub/api/datasets/squad/revision/main?blobs=true":      on.list(repo{kind: "dataset", id: "squad"}, "main").String(),
+		"https://mirror:8443/hub/a/b/resolve/c/d/100%25%3F%20%23.txt":              on.resolve(repo{kind: "model", id: "a/b"}, "c", "d/100%? #.txt").String(),
+		"https://mirror:8443/hub/datasets/a/b/resolve/c/x.csv":                     on.resolve(repo{kind: "dataset", id: "a/b"}, "c", "x.csv").String(),
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -137,7 +138,7 @@ func TestTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := s.trusted(u); got != want {
+			if got := s.from.(*server).trusted(u); got != want {
 				t.Errorf("%s with %s: %v", endpoint, address, got)
 			}
 		}

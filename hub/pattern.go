@@ -6,11 +6,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"trireme/internal/objectstore"
 )
 
 // Pattern returns a path or filepath.Glob pattern that matches Files and no other file of the
-// commit (it may match folders). It is an error if no pattern does.
+// commit (it may match folders). It is an error if no pattern does. Of objects it is the directory, the file or the
+// pattern that the URL names.
 func (s *Snapshot) Pattern() (string, error) {
+	if objectstore.IsURL(s.Name.ID) {
+		if strings.ContainsAny(s.within, patternChars) {
+			return quote(s.Dir) + "/" + s.within, nil
+		}
+		return filepath.Join(s.Dir, filepath.FromSlash(s.within)), nil
+	}
 	if len(s.Files) == 0 {
 		return "", &Error{Kind: ErrNotFound, Text: s.Name.ID + " has no files"}
 	}

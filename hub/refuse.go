@@ -16,7 +16,7 @@ const howToToken = "HF_TOKEN=hf_..., a token of https://huggingface.co/settings/
 
 // responseError returns the error of an unsuccessful response, or nil; a *transient if a retry may
 // help. file is the requested file, "" for the file list.
-func (s *session) responseError(a *answer, r repo, rev, file string) error {
+func (s *server) responseError(a *answer, r repo, rev, file string) error {
 	if a.StatusCode < 300 {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *session) responseError(a *answer, r repo, rev, file string) error {
 }
 
 // host is the server that responded.
-func (s *session) host(a *answer) string {
+func (s *server) host(a *answer) string {
 	if u := a.Request.URL; !s.trusted(u) {
 		return u.Scheme + "://" + u.Host
 	}

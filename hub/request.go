@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -13,14 +14,38 @@ import (
 	"time"
 )
 
-// session is a Client with open connections and progress.
+// session is a Client with a source of files and progress.
 type session struct {
 	Client
-	base *url.URL
-	http *http.Client
+	from source
 	show *progress
 }
 
+// source has repositories.
+type source interface {
+	fetchListing(ctx context.Context, r repo, rev string) (*listing, error)
+	// locate finds a file's size and tag.
+	locate(ctx context.Context, d *download) error
+	// fill appends the missing bytes of a file; progress is for session.retry.
+	fill(ctx context.Context, p *part) (progress bool, err error)
+	// digest returns a file's expected digest in hexadecimal and how to compute it; "": it has none.
+	digest(d *download) (sum hash.Hash, want string)
+	String() string // its address
+	close()
+}
+
+func (c Client) newSession() *session {
+	return &session{Client: c, show: newProgress(c.Progress, c.Terminal)}
+}
+
+// server is a hub, with open connections.
+type server struct {
+	*session
+	base *url.URL
+	http *http.Client
+}
+
+// open returns a session with the hub.
 func (c Client) open() (*session, error) {
 	base, err := c.endpoint()
 	if err != nil {
@@ -29,17 +54,20 @@ func (c Client) open() (*session, error) {
 	if c.Cache == "" {
 		return nil, &Error{Text: "no cache directory", Try: "HF_HOME=DIR"}
 	}
-	s := &session{Client: c, base: base, show: newProgress(c.Progress, c.Terminal)}
+	s := &server{session: c.newSession(), base: base}
 	transport := c.Transport
 	if transport == nil {
 		transport = newTransport()
 	}
 	// do follows redirects: it must drop the token, and read the file's headers from the redirect.
 	s.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return s, nil
+	s.from = s
+	return s.session, nil
 }
 
-func (s *session) close() {
+func (s *server) String() string { return s.base.String() }
+
+func (s *server) close() {
 	if s.Transport == nil {
 		s.http.CloseIdleConnections()
 	}
@@ -57,7 +85,7 @@ const maxRedirects = 10
 
 // do sends a request and follows redirects, with stay only on the hub's host. The caller closes the
 // body. Connection errors are *transient.
-func (s *session) do(ctx context.Context, method string, u *url.URL, header http.Header, stay bool) (*answer, error) {
+func (s *server) do(ctx context.Context, method string, u *url.URL, header http.Header, stay bool) (*answer, error) {
 	a := &answer{size: -1}
 	for range maxRedirects {
 		resp, err := s.once(ctx, method, u, header)
@@ -111,7 +139,7 @@ func (a *answer) note(redirect bool) {
 func plainETag(s string) string { return strings.Trim(strings.TrimPrefix(s, "W/"), `"`) }
 
 // trusted reports whether the token may be sent to u: to the endpoint's scheme, host and port.
-func (s *session) trusted(u *url.URL) bool {
+func (s *server) trusted(u *url.URL) bool {
 	return u.Scheme == s.base.Scheme && strings.EqualFold(u.Hostname(), s.base.Hostname()) && port(u) == port(s.base)
 }
 
@@ -126,7 +154,7 @@ func port(u *url.URL) string {
 }
 
 // once sends one request. Its body returns errStalled if nothing arrives for too long.
-func (s *session) once(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
+func (s *server) once(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
 	within, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: within, cancel: cancel, stall: s.stall()}
 	b.timer = time.AfterFunc(b.stall, func() { cancel(errStalled) })
@@ -208,7 +236,7 @@ func (t *transient) Error() string { return t.err.Error() }
 func (t *transient) Unwrap() error { return t.err }
 
 // lost is the error of a request without a response.
-func (s *session) lost(u *url.URL, err error) error {
+func (s *server) lost(u *url.URL, err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
 		err = of.Err // without the URL, which may have a signature

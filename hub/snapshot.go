@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"trireme/internal/objectstore"
 )
 
 // Snapshot is a commit of a repository in the cache.
@@ -18,11 +21,15 @@ type Snapshot struct {
 	Files  []string // the selected files: sorted slash-separated paths in Dir
 
 	others []string // the commit's other files
+	within string   // of objects, the path or pattern of Files in Dir; "": all of it
 }
 
-// Pinned returns the name with the commit as revision, which is immutable.
+// Pinned returns the name with the commit as revision, which is immutable, or the URL of objects.
 func (s *Snapshot) Pinned() string {
 	n := s.Name
+	if objectstore.IsURL(n.ID) {
+		return n.ID // an object has no commits
+	}
 	n.Revision = s.Commit
 	return n.String()
 }
@@ -45,17 +52,21 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	p := cachedRepo{cache: c.Cache, repo: r}
-	if c.Offline {
-		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: "the hub is disabled (HF_HUB_OFFLINE)", Try: "a local path, or HF_HUB_OFFLINE=0 to download from " + s.base.String()})
+	defer s.from.close()
+	return s.get(ctx, cachedRepo{cache: c.Cache, repo: r}, n, choose, "the hub is disabled (HF_HUB_OFFLINE)")
+}
+
+// get returns a snapshot of p; offline is the message without a network.
+func (s *session) get(ctx context.Context, p cachedRepo, n Name, choose pick, offline string) (*Snapshot, error) {
+	if s.Offline {
+		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: offline, Try: "a local path, or HF_HUB_OFFLINE=0 to download from " + s.from.String()})
 	}
 	if n.Pinned() {
 		if l := p.tree(n.Revision); l != nil { // immutable: no request needed
 			return s.bring(ctx, p, n, l, choose)
 		}
 	}
-	l, err := s.fetchListing(ctx, r, n.revision())
+	l, err := s.from.fetchListing(ctx, p.repo, n.revision())
 	if err != nil {
 		return s.fallBack(ctx, p, n, choose, err)
 	}
@@ -65,12 +76,12 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 // fallBack uses the cache if the file list cannot be fetched.
 func (s *session) fallBack(ctx context.Context, p cachedRepo, n Name, choose pick, cause error) (*Snapshot, error) {
 	var e *Error
-	if ctx.Err() != nil || !errors.As(cause, &e) || e.Kind == nil || errors.Is(cause, errNoRevision) {
+	if ctx.Err() != nil || !errors.As(cause, &e) || e.Kind == nil || errors.Is(cause, errNoRevision) || errors.Is(cause, fs.ErrNotExist) {
 		return nil, cause
 	}
 	snap, err := s.cached(p, n, choose, e)
 	if err == nil {
-		s.show.note("warning: %s; using %s of commit %s from the cache", e.Text, p.repo, snap.Commit)
+		s.show.note("warning: %s; using %s from the cache", e.Text, p.of("commit "+snap.Commit))
 	}
 	return snap, err
 }
@@ -83,11 +94,11 @@ func (s *session) cached(p cachedRepo, n Name, choose pick, why *Error) (*Snapsh
 	rev := n.revision()
 	commit := p.readRef(rev)
 	if commit == "" {
-		return nil, fail(fmt.Sprintf("the cache %s has no %s at %s", p.cache, p.repo, rev))
+		return nil, fail(fmt.Sprintf("the cache %s has no %s", p.cache, p.at(rev)))
 	}
 	l := p.listing(commit)
 	if l == nil {
-		return nil, fail(fmt.Sprintf("the cache %s has no files of %s at %s, commit %s", p.cache, p.repo, rev, commit))
+		return nil, fail(fmt.Sprintf("the cache %s has no files of %s, commit %s", p.cache, p.at(rev), commit))
 	}
 	w, err := choose(l, func(name string) ([]byte, error) {
 		if f, ok := l.find(name); !ok || !p.has(commit, f) {
@@ -174,7 +185,7 @@ func (s *session) fetchAll(ctx context.Context, p cachedRepo, n Name, l *listing
 	for _, name := range names {
 		f, ok := l.find(name)
 		if !ok {
-			return &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s at %s has no file %s", p.repo, s.base, name)}
+			return &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s at %s has no file %s", p.repo, s.from, name)}
 		}
 		if !p.has(l.commit, f) {
 			missing = append(missing, &download{cachedRepo: p, commit: l.commit, file: f})
@@ -183,7 +194,7 @@ func (s *session) fetchAll(ctx context.Context, p cachedRepo, n Name, l *listing
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := inParallel(ctx, missing, s.locate); err != nil {
+	if err := inParallel(ctx, missing, s.from.locate); err != nil {
 		return err
 	}
 	var total, needed int64

@@ -17,7 +17,8 @@ import (
 // ModelConfig is the node `model`: the network and its initial weights.
 type ModelConfig struct {
 	// Path is a Hugging Face model directory: config.json, model.safetensors or its index, and a
-	// tokenizer. Commands also take a name on the hub, OWNER/NAME@REVISION. Default "".
+	// tokenizer. Commands also take a name on the hub, OWNER/NAME@REVISION, and a directory in an
+	// object store, s3://BUCKET/PREFIX (docs/object-stores.md). Default "".
 	Path string `yaml:"path"`
 	// RandomWeights ignores the weights in path and initializes new ones. config.json and the
 	// tokenizer are still read. If it is false, a path without weights is an error. Default false.

@@ -125,12 +125,12 @@ func (f *convertFlags) convert(ctx context.Context, c *cobra.Command, source, di
 	if err != nil {
 		return convertReport{}, err
 	}
+	if err := found.resolveNames(ctx, &locator{stderr: c.ErrOrStderr()}, ""); err != nil && (f.model == "" || found.checkpoint == "") {
+		return convertReport{}, err
+	}
 	path := found.dir
 	if found.checkpoint != "" {
 		path = found.checkpoint
-		if err := found.resolveNames(ctx, &locator{stderr: c.ErrOrStderr()}, ""); err != nil && f.model == "" {
-			return convertReport{}, err
-		}
 	}
 	s, err := convert.Open(path)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/generate"
+	"trireme/internal/objectstore"
 	"trireme/tensor"
 	"trireme/tokenizer"
 	"trireme/train"
@@ -150,12 +151,14 @@ func (f *generateFlags) run(c *cobra.Command) error {
 
 func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	l := &locator{stderr: stderr}
-	m, err := l.model(ctx, "", f.model, true)
-	if err != nil {
-		return err
-	}
-	if m != nil {
-		f.model = m.Dir
+	if !objectstore.IsURL(f.model) { // findModel finds out whether that is a checkpoint
+		m, err := l.model(ctx, "", f.model, true)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			f.model = m.Dir
+		}
 	}
 	t, err := l.tokenizer(ctx, "", f.tokenizer)
 	if t != nil {

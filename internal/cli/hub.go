@@ -26,14 +26,14 @@ import (
 // resolvedVar passes resolved names to workers, so that they contact no server and use the same files.
 const resolvedVar = "TRIREME_RESOLVED"
 
-// resolved is a key whose value is a name on the hub.
+// resolved is a key whose value is a name on the hub or a URL in an object store.
 type resolved struct {
 	Key  string `json:"key"`
-	Name string `json:"name"` // with the commit; "" if the user gave none
+	Name string `json:"name"` // with the commit of a hub; "" if the user gave none
 	Path string `json:"path"` // local
 }
 
-// locate replaces names on the hub by paths in the Hugging Face cache, and fetches what is missing. The
+// locate replaces names on the hub and URLs in object stores by paths in their caches, and fetches what is missing. The
 // configuration as text keeps the names, with commits.
 func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) error {
 	var found []resolved
@@ -162,7 +162,7 @@ func (j *job) pinCommits(stderr io.Writer) {
 	}
 }
 
-// locator resolves names in the Hugging Face cache and on the hub.
+// locator resolves names in the Hugging Face cache and on the hub, and URLs in object stores.
 type locator struct {
 	stderr  io.Writer
 	origins conf.Origins // of the keys; nil for flags
@@ -171,10 +171,10 @@ type locator struct {
 
 // model returns the snapshot of a model, or nil for a directory.
 func (l *locator) model(ctx context.Context, key, name string, weights bool) (*hub.Snapshot, error) {
-	if name == "" || exists(name) || objectstore.IsURL(name) && key == "" { // findModel opens the checkpoint
+	if name == "" || exists(name) {
 		return nil, nil
 	}
-	if isPath(hub.ParseModel(name)) {
+	if isPath(hub.ParseModel(name)) && !objectstore.IsURL(name) {
 		return nil, missingPath(l.origins[key], name, "model's directory", hub.ParseModel)
 	}
 	return l.fetch(ctx, key, name, "directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
@@ -190,7 +190,7 @@ func (l *locator) tokenizer(ctx context.Context, key, name string) (*hub.Snapsho
 	if name == "" || exists(name) {
 		return nil, nil
 	}
-	if isPath(hub.ParseModel(name)) {
+	if isPath(hub.ParseModel(name)) && !objectstore.IsURL(name) {
 		return nil, missingPath(l.origins[key], name, "tokenizer's directory or file", hub.ParseModel)
 	}
 	return l.fetch(ctx, key, name, "file or directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) { return c.Tokenizer(ctx, name) })
@@ -246,7 +246,7 @@ func (l *locator) dataset(ctx context.Context, key, name string, splits ...strin
 	switch n, ok := hub.ParseDataset(name); {
 	case exists(name):
 		return nil, nil
-	case !isPath(n, ok):
+	case objectstore.IsURL(name), !isPath(n, ok):
 	case strings.ContainsAny(name, "*?["):
 		return nil, nil
 	default:
@@ -300,6 +300,9 @@ func hubError(name, kind, where string, err error) error {
 		return err
 	}
 	what, code := e.Text, CodeFailed
+	if objectstore.IsURL(name) {
+		kind = "" // nothing else
+	}
 	switch {
 	case errors.Is(err, hub.ErrAuth):
 		code = CodeAuth

@@ -51,7 +51,10 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	dir, isRun := checkpointsIn(name)
 	if !checkpoint.Exists(dir) {
 		if objectstore.IsURL(name) {
-			return nil, usage(name+" is not a checkpoint and contains none", "a copy of it in a directory, if it is a model")
+			if names, err := checkpoint.Names(name); err != nil || !slices.Contains(names, "config.json") {
+				return nil, usage(name+" is neither a checkpoint nor a model, and contains no checkpoint", "the directory of config.json, or of checkpoints")
+			}
+			return &modelSource{dir: name}, nil // resolveNames fetches it
 		}
 		if isRun {
 			return nil, usage(name+" is a run without a final_model or a checkpoint", "trireme train --resume auto --output_dir "+name)
@@ -106,10 +109,18 @@ func openSource(s *modelSource) (*modelSource, error) {
 	return s, nil
 }
 
-// resolveNames parses a checkpoint's configuration and resolves its names on the hub. tokenizer, if not
+// resolveNames parses a checkpoint's configuration and resolves its names on the hub, or fetches a model from an object
+// store. tokenizer, if not
 // empty, is the directory of another tokenizer.
 func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer string) error {
 	if s.checkpoint == "" {
+		if objectstore.IsURL(s.dir) {
+			m, err := l.model(ctx, "", s.dir, true)
+			if err != nil {
+				return err
+			}
+			s.dir = m.Dir
+		}
 		return nil
 	}
 	c, err := conf.Load(train.Default(), conf.Text(s.checkpoint, s.config))
@@ -125,7 +136,7 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 		{"model.path", s.cfg.Model.Path}, {"model.config", s.cfg.Model.Config}, {"data.tokenizer", s.cfg.Data.Tokenizer},
 	} {
 		n, ok := hub.ParseModel(p.path)
-		if p.path == "" || exists(p.path) || ok && n.Pinned() || isRecipe && p.key == "model.config" {
+		if p.path == "" || exists(p.path) || objectstore.IsURL(p.path) && p.key != "model.config" || ok && n.Pinned() || isRecipe && p.key == "model.config" {
 			continue
 		}
 		return &Exit{CodeUsage, &Problem{

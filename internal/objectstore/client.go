@@ -94,6 +94,14 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
+// Endpoint is the address of the store.
+func (c *Client) Endpoint() string {
+	if c.endpoint == "" {
+		return "AWS"
+	}
+	return c.endpoint
+}
+
 // config is the configuration of the environment, or of the options.
 func (c *Client) config(ctx context.Context) (aws.Config, error) {
 	if c.o.Endpoint != "" {

@@ -45,14 +45,7 @@ type Info struct {
 
 // Head describes an object.
 func (c *Client) Head(ctx context.Context, at Path) (Info, error) {
-	var info Info
-	err := c.do(ctx, "look up", at, 0, func(ctx context.Context) error {
-		out, err := c.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key})
-		if err == nil {
-			info = Info{at, aws.ToInt64(out.ContentLength), aws.ToTime(out.LastModified), aws.ToString(out.ETag)}
-		}
-		return err
-	})
+	info, _, err := c.head(ctx, at, "")
 	return info, err
 }
 
@@ -118,7 +111,7 @@ func (c *Client) read(ctx context.Context, at Path, b []byte, off int64, tag str
 		out, err := c.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &at.Bucket, Key: &at.Key, IfMatch: match, Range: aws.String(fmt.Sprintf("bytes=%d-%d", first, off+int64(len(b))-1))})
 		switch status, _ := answer(err); {
 		case status == http.StatusPreconditionFailed:
-			return permanent{errors.New("it was replaced while it was read")}
+			return permanent{ErrReplaced}
 		case status == http.StatusRequestedRangeNotSatisfiable: // after its end
 			head, err := c.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key})
 			if err == nil {

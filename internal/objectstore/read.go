@@ -19,6 +19,9 @@ type Object struct {
 	ctx  context.Context
 	head []byte
 
+	own   bool  // its blocks are not dropped for other objects
+	first int64 // offset of its first block
+
 	mu    sync.Mutex
 	next  int64 // where the last read ended
 	run   int   // reads in order
@@ -41,6 +44,12 @@ func (c *Client) Open(ctx context.Context, at Path) (*Object, error) {
 		return nil, err
 	}
 	return &Object{Info: info, c: c, ctx: ctx, head: b[:n:n], ahead: map[int64]*block{}}, nil
+}
+
+// Follow opens the object that Head or List described, without a request, for one reader in order from an offset on, beside
+// others: its blocks that are read ahead take up to Memory bytes until Close.
+func (c *Client) Follow(ctx context.Context, info Info, from int64) *Object {
+	return &Object{Info: info, c: c, ctx: ctx, own: true, first: from, next: from, run: 1, ahead: map[int64]*block{}}
 }
 
 // ReadAt reads len(b) bytes at an offset, fewer only with an error.
@@ -70,10 +79,12 @@ func (o *Object) read(b []byte, off int64) (n int, err error) {
 	}
 	defer o.mu.Unlock()
 	size := o.c.o.PartBytes
-	o.c.reads(o)
+	if !o.own {
+		o.c.reads(o)
+	}
 	for n < len(b) {
 		at := off + int64(n)
-		from := at / size * size
+		from := at - (at-o.first)%size
 		o.drop(from)
 		for k := range int64(min(o.run-1, buffers-1)) {
 			o.fetch(from + k*size)

@@ -25,6 +25,9 @@ var (
 	// ErrExists is wrapped by the error of PutNew if there is another object.
 	ErrExists = errors.New("there is an object of that name")
 
+	// ErrReplaced is wrapped by the error of a read of an object that is another one now.
+	ErrReplaced = errors.New("it was replaced while it was read")
+
 	errDamaged = errors.New("the store's checksum is not that of the bytes sent")
 	errLimit   = errors.New("the store took too long")
 )
@@ -124,10 +127,7 @@ func (c *Client) explain(doing string, at Path, err error, attempts string) erro
 	if isPermanent(err) {
 		return fmt.Errorf("%s %s: %w", doing, at, err)
 	}
-	where := "AWS"
-	if c.endpoint != "" {
-		where = c.endpoint
-	}
+	where := c.Endpoint()
 	failed := fmt.Errorf("%s %s: %w: %w%s", doing, at, ErrUnavailable, what, attempts)
 	var r *awshttp.ResponseError
 	region := ""

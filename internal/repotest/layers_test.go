@@ -32,7 +32,7 @@ var beside = map[string][]string{
 	"internal/foreign":    {"internal/keys"},
 	"internal/convert":    {"internal/gguf"},
 	"tokenizer":           {"internal/filekind"},
-	"hub":                 {"internal/durable", "internal/flock"},
+	"hub":                 {"internal/durable", "internal/flock", "internal/objectstore"},
 	"monitor":             {"internal/disk", "internal/durable"},
 }
 

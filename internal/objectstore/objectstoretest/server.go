@@ -33,6 +33,8 @@ type Server struct {
 	ids      int
 	requests int
 	failures []Failure
+	after    map[string]*event
+	bytes    int64
 	server   *httptest.Server
 }
 
@@ -66,7 +68,7 @@ func New(t testing.TB) *Server {
 
 // Serve starts a server.
 func Serve() *Server {
-	s := &Server{objects: map[string]object{}, uploads: map[string]*upload{}}
+	s := &Server{objects: map[string]object{}, uploads: map[string]*upload{}, after: map[string]*event{}}
 	s.server = httptest.NewServer(s)
 	s.URL = s.server.URL
 	return s
@@ -145,6 +147,46 @@ func (s *Server) Copy(t testing.TB) *Server {
 	return c
 }
 
+// After calls f once, after n further answers to requests of a method, before the last of them is sent.
+func (s *Server) After(method string, n int, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after[method] = &event{n, f}
+}
+
+// event is a call after n answers.
+type event struct {
+	n int
+	f func()
+}
+
+// answered counts an answer.
+func (s *Server) answered(method string, a *answer) {
+	s.mu.Lock()
+	if a.status < 300 && method == http.MethodGet && a.length >= 0 {
+		s.bytes += int64(len(a.body))
+	}
+	e := s.after[method]
+	if e != nil {
+		if e.n--; e.n == 0 {
+			delete(s.after, method)
+		} else {
+			e = nil
+		}
+	}
+	s.mu.Unlock()
+	if e != nil {
+		e.f()
+	}
+}
+
+// Bytes is the number of bytes of objects in answers so far.
+func (s *Server) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
+
 // Requests is the number of requests so far.
 func (s *Server) Requests() int {
 	s.mu.Lock()
@@ -190,6 +232,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.answer(answer, r, body)
 	}
+	s.answered(r.Method, answer)
 	switch kind {
 	case CutAfter:
 		panic(http.ErrAbortHandler)
@@ -316,6 +359,10 @@ func (s *Server) read(a *answer, key string, r *http.Request) {
 		return
 	}
 	a.body = o.data
+	if r.Header.Get("X-Amz-Checksum-Mode") != "" {
+		a.header.Set(sumHeader, Checksum(o.data))
+		a.header.Set("X-Amz-Checksum-Type", "FULL_OBJECT")
+	}
 	if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
 		var first, last int
 		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); err != nil || first >= len(o.data) || first > last {
