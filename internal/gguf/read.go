@@ -149,8 +149,8 @@ func (f *File) parse(d *parser, size int64) error {
 }
 
 // checkLayout checks that the tensors are inside the file, follow each other and fill it, apart from the padding to
-// multiples of by bytes, which is zero. What follows a tensor of a type that is not known, whose size is not known
-// either, is only checked to be inside.
+// multiples of by bytes, which is zero. The tensors after one of an unknown type,
+// whose end nobody can compute, are only checked to be inside.
 func (f *File) checkLayout(by, size int64) error {
 	at, follow := int64(0), true
 	for _, t := range f.infos {
