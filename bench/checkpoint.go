@@ -16,6 +16,7 @@ import (
 	"trireme/device"
 	"trireme/model"
 	"trireme/model/llama"
+	"trireme/nn"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -75,7 +76,8 @@ func (h *harness) states(ctx context.Context) error {
 // modelFiles compares loading a model for generation.
 func (h *harness) modelFiles(ctx context.Context) error {
 	dir := filepath.Join(h.dir, "model")
-	size, err := writeModel(dir, h.mib)
+	config := fmt.Appendf(nil, modelConfig, max(1, h.mib/25))
+	size, err := writeModel(dir, config, func(data []byte, _ *nn.Param, seed uint64) { random(data, seed) })
 	if err != nil {
 		return err
 	}
@@ -219,9 +221,8 @@ func random(b []byte, seed uint64) {
 const modelConfig = `{"architectures": ["LlamaForCausalLM"], "vocab_size": 1024, "hidden_size": 1024, "intermediate_size": 2816,
 	"num_hidden_layers": %d, "num_attention_heads": 16, "num_key_value_heads": 16, "max_position_embeddings": 1024, "torch_dtype": "bfloat16"}`
 
-// writeModel writes the directory of a model of about mib MiB and returns the size of its weights.
-func writeModel(dir string, mib int) (int64, error) {
-	config := fmt.Appendf(nil, modelConfig, max(1, mib/25))
+// writeModel writes the directory of a model in bfloat16, with parameters that fill sets, and returns the size of its weights.
+func writeModel(dir string, config []byte, fill func(data []byte, p *nn.Param, seed uint64)) (int64, error) {
 	c, err := model.Registry{llama.Family}.ParseConfig("config.json", config)
 	if err != nil {
 		return 0, err
@@ -235,8 +236,9 @@ func writeModel(dir string, mib int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	params := model.Params(m)
 	var entries []safetensors.Entry
-	for _, p := range model.Params(m) {
+	for _, p := range params {
 		entries = append(entries, safetensors.Entry{Name: p.Name, DType: tensor.BF16, Shape: p.Shape})
 	}
 	l, err := safetensors.NewLayout(entries, map[string]string{"format": "pt"})
@@ -259,7 +261,7 @@ func writeModel(dir string, mib int) (int64, error) {
 	}
 	for i, e := range entries {
 		data := make([]byte, e.Bytes())
-		random(data, uint64(i))
+		fill(data, params[i], uint64(i))
 		if err := l.WriteRange(f, e.Name, 0, data); err != nil {
 			return 0, err
 		}

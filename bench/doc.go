@@ -1,7 +1,7 @@
-// Command bench compares trireme with PyTorch, tokenizers, safetensors and dd on this machine. Runs alternate in pairs, so that a
+// Command bench compares trireme with PyTorch, transformers, llama.cpp, tokenizers, safetensors and dd on this machine. Runs alternate in pairs, so that a
 // drifting machine speed affects both. It prints tables with medians, and medians of the ratio per pair.
 //
-//	go run ./bench step gemm collectives ranks mpi tokenize checkpoint
+//	go run ./bench step gemm collectives ranks mpi tokenize checkpoint generate
 //	go run ./bench -pairs 3 -dtypes float32,bfloat16 -peer eager,compiled -json step.json -svg step.svg step
 //	go run ./bench -from step.json -svg step.svg
 //

@@ -29,6 +29,7 @@ var comparisons = []comparison{
 	{"mpi", (*harness).mpi, false},
 	{"tokenize", (*harness).tokenize, false},
 	{"checkpoint", (*harness).checkpoint, true},
+	{"generate", (*harness).generate, true},
 }
 
 func main() {
@@ -80,6 +81,8 @@ type options struct {
 	dtypes, peers, instructions []string
 	matmul                      []string // ways to multiply float32 matrices
 	texts, tokenizers           []string // of tokenize; may be empty
+	weights                     []string // types of generate
+	cache, model                string   // of generate; may be empty
 	json, svg, from             string   // files
 	what                        []comparison
 }
@@ -90,10 +93,12 @@ func parse(args []string, help io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.trireme, "trireme", "", "trireme `FILE`; empty: built from this module")
-	f.StringVar(&o.python, "python", "", "Python `FILE` that imports torch, for tokenize tokenizers; empty: PyTorch "+torchVersion+", tokenizers "+huggingFace.version+" are installed in the user's cache directory on first use")
+	f.StringVar(&o.python, "python", "", "Python `FILE` that imports torch, for tokenize tokenizers, for generate also transformers and cyllama; empty: PyTorch "+torchVersion+", tokenizers "+huggingFace.version+", cyllama "+llamaCpp.version+" are installed in the user's cache directory on first use")
 	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs, ours and theirs in turn")
 	f.IntVar(&o.steps, "steps", 5, "measured steps of each training run")
 	f.IntVar(&o.mib, "mib", 1024, "MiB of the checkpoint and of the model of checkpoint: a multiple of 8")
+	f.StringVar(&o.model, "model", "", "model `DIR` of generate; empty: random weights in the shape of Qwen2-0.5B, written to the user's cache directory on first use (4.5 GB with files for llama.cpp)")
+	f.StringVar(&o.cache, "cache", "", "type of trireme's keys and values in generate: float32, bfloat16, int8; empty: that of activations")
 	f.StringVar(&o.json, "json", "", "write results to `FILE`")
 	f.StringVar(&o.svg, "svg", "", "draw tokens per second of step to `FILE`")
 	f.StringVar(&o.from, "from", "", "print and draw results of `FILE`, written with -json, instead of measuring")
@@ -104,11 +109,12 @@ func parse(args []string, help io.Writer) (options, error) {
 		choices     []string
 	}{
 		{&o.configs, "configs", "models (default A,B,C for step, B,C for ranks)", "", []string{"A", "B", "C"}},
-		{&o.threads, "threads", "threads of step", "1,2", nil},
+		{&o.threads, "threads", "threads of step and generate", "1,2", nil},
 		{&o.dtypes, "dtypes", "types of step, gemm and ranks", "float32", []string{"float32", "bfloat16"}},
 		{&o.peers, "peer", "PyTorch modes of step and ranks", "compiled", []string{"eager", "compiled"}},
 		{&o.instructions, "instructions", "instruction sets of both programs", "auto", []string{"auto", "avx2"}},
 		{&o.matmul, "float32_matmul", "products of float32 matrices in trireme, of step, gemm and ranks", highest, []string{highest, "bfloat16x6", "high"}},
+		{&o.weights, "weights", "types of weights of generate", "float32,bfloat16,int8", []string{"float32", "bfloat16", "int8"}},
 		{&o.texts, "texts", "files, directories or globs of tokenize, a corpus each (default the source of Go, and English of the repository and of Go)", "", nil},
 		{&o.tokenizers, "tokenizers", "tokenizers of tokenize (default trained on the texts)", "", nil},
 	}

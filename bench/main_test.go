@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"":                          "no comparison given. try: go run ./bench step",
-		"steps":                     `"steps" is not one of step, gemm, collectives, ranks, mpi, tokenize, checkpoint`,
+		"steps":                     `"steps" is not one of step, gemm, collectives, ranks, mpi, tokenize, checkpoint, generate`,
 		"-peers x step":             "flag provided but not defined: -peers. try: -help",
 		"-configs A,D step":         `-configs has "D", which is not one of A, B, C`,
 		"-dtypes float16 step":      `-dtypes has "float16"`,

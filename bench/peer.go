@@ -23,6 +23,10 @@ var (
 	peerProgram []byte
 	//go:embed peer_step.py
 	peerStep []byte
+	//go:embed peer_generate.py
+	peerGenerate []byte
+	//go:embed peer_llama.py
+	peerLlama []byte
 	//go:embed peer_tokenize.py
 	peerTokenize []byte
 )
@@ -37,8 +41,10 @@ type library struct {
 }
 
 var (
-	pyTorch = library{"PyTorch", "torch", torchVersion, []string{"safetensors==0.8.0"}, "some minutes and gigabytes", "peer.py",
-		map[string][]byte{"peer.py": peerProgram, "peer_step.py": peerStep}}
+	pyTorch = library{"PyTorch", "torch", torchVersion, []string{"safetensors==0.8.0", "transformers==4.57.1"}, "some minutes and gigabytes", "peer.py",
+		map[string][]byte{"peer.py": peerProgram, "peer_step.py": peerStep, "peer_generate.py": peerGenerate}}
+	llamaCpp = library{"llama.cpp", "cyllama", "0.2.18", nil, "some megabytes", "peer_llama.py",
+		map[string][]byte{"peer_llama.py": peerLlama}}
 	huggingFace = library{"tokenizers", "tokenizers", "0.23.3", nil, "some megabytes", "peer_tokenize.py",
 		map[string][]byte{"peer_tokenize.py": peerTokenize}}
 )

@@ -6,6 +6,7 @@
     peer.py gemm --shapes 512x512x512,2048x768x3072_t [--dtype float32|bfloat16] [--threads N]
     peer.py collectives --ranks 2
     peer.py load --model FILE [--dtype float32|bfloat16]
+    peer.py generate --model DIR [--dtype float32|bfloat16] [--threads N] [--prompt_tokens N] [--new_tokens N]
 
 An error is one line on the standard error, and the exit status is 1. On PyTorch 1.13 all but bfloat16,
 --compiled and fully_shard runs; these need 2.x.
@@ -26,7 +27,7 @@ BEGAN = time.time()
 
 def arguments():
     p = argparse.ArgumentParser()
-    p.add_argument("what", choices=["version", "step", "gemm", "collectives", "load"])
+    p.add_argument("what", choices=["version", "step", "gemm", "collectives", "load", "generate"])
     p.add_argument("--began", type=float, default=BEGAN, help="start of first_step_s, in seconds since 1970")
     p.add_argument("--threads", type=int, default=1, help="per rank")
     p.add_argument("--ranks", type=int, default=1)
@@ -38,7 +39,9 @@ def arguments():
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--warmup", type=int, default=3)
     p.add_argument("--shapes", default="", help="products of gemm")
-    p.add_argument("--model", help="safetensors file of load")
+    p.add_argument("--model", help="safetensors file of load, directory of generate")
+    p.add_argument("--prompt_tokens", type=int, default=512)
+    p.add_argument("--new_tokens", type=int, default=64)
     p.add_argument("--seconds", type=float, default=0.6, help="per product or collective")
     return p.parse_args()
 
@@ -173,6 +176,10 @@ def main():
             result = collectives(a)
         elif a.what == "load":
             result = load(a)
+        elif a.what == "generate":
+            import peer_generate
+
+            result = peer_generate.generate(a)
         else:
             import peer_step
 

@@ -40,6 +40,14 @@ func (c CacheType) Choices() []string {
 	return []string{string(Float32), string(BFloat16), string(Int8)}
 }
 
+// Or is c, or the type of activations dt if c is "".
+func (c CacheType) Or(dt tensor.DType) CacheType {
+	if c == "" {
+		return CacheType(dt.String())
+	}
+	return c
+}
+
 // Of returns the type of a cache of activations of type dt.
 func (c CacheType) Of(dt tensor.DType) tensor.DType {
 	switch c {

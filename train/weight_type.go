@@ -38,6 +38,16 @@ func (w WeightType) check(d device.Name) error {
 	return nil
 }
 
+// Bytes is the size of n weights of matrices.
+func (w WeightType) Bytes(n int64) int64 {
+	switch w {
+	case Int8:
+		return n + n/tensor.QuantBlock*int64(tensor.F32.Size())
+	default:
+		return n * int64(w.activations().Size())
+	}
+}
+
 // activations returns the type of activations and of parameters that are not quantized.
 func (w WeightType) activations() tensor.DType {
 	if w == Float32 {

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func newBench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "measure matrix products, attention, collectives, training steps and scaling on this machine",
+		Short: "measure matrix products, attention, collectives, training steps, generation and scaling on this machine",
 		Example: `  trireme bench gemm
   trireme bench collectives --nproc 2
   trireme bench step --config A --nproc 2
@@ -17,6 +17,7 @@ func newBench() *cobra.Command {
 		newBenchAttention(),
 		newBenchCollectives(),
 		newBenchGEMM(),
+		newBenchGenerate(),
 		newBenchMachine(),
 		newBenchScaling(),
 		newBenchStep(),

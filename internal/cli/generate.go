@@ -16,7 +16,6 @@ import (
 	"trireme/device"
 	"trireme/generate"
 	"trireme/internal/objectstore"
-	"trireme/tensor"
 	"trireme/tokenizer"
 	"trireme/train"
 )
@@ -43,8 +42,9 @@ end-of-text token, at those of generation_config.json, or after --max_new_tokens
 the model's context continues from its second half.
 
 --dtype bfloat16 keeps weights, activations and the cache of keys and values in bfloat16, half the
-memory. --cache chooses the type of keys and values alone: int8 has a scale per token and head. For weights, int8 keeps the weights of linear layers and the head in 8 bits, with a
-scale for every 64, and the rest in bfloat16. The type of the files does not matter.
+memory. --dtype int8 keeps the weights of linear layers and the head in 8 bits, with a scale for every 64, and the
+rest in bfloat16. --cache chooses the type of keys and values alone: int8 has a scale per token and head. The type
+of the files does not matter.
 
 For a run's directory the model is its final_model, or else its newest checkpoint. A checkpoint's
 configuration names the model and the tokenizer.`,
@@ -67,8 +67,8 @@ configuration names the model and the tokenizer.`,
 	p.BoolVar(&f.chat, "chat", false, "format the prompt as a user message with the chat template of the run or the tokenizer")
 	p.StringVar((*string)(&f.device.Name), "device", string(f.device.Name), "device: "+strings.Join(f.device.Name.Choices(), ", "))
 	p.StringVar(&f.device.Plugin, "plugin", "", "`FILE` of the device's PJRT plug-in (default for cuda and tpu: where pip installs it)")
-	p.StringVar((*string)(&f.dtype), "dtype", string(f.dtype), "type of weights: "+strings.Join(f.dtype.Choices(), ", ")+" (cpu only)")
-	p.StringVar((*string)(&f.options.Cache), "cache", "", "type of cached keys and values: "+strings.Join(f.options.Cache.Choices(), ", ")+" (cpu only) (default: that of activations)")
+	p.StringVar((*string)(&f.dtype), "dtype", string(f.dtype), "type of weights: "+strings.Join(f.dtype.Choices(), ", ")+"; int8 needs --device cpu")
+	p.StringVar((*string)(&f.options.Cache), "cache", "", "type of cached keys and values: "+strings.Join(f.options.Cache.Choices(), ", ")+"; int8 needs --device cpu (default: that of activations)")
 	p.IntVar(&f.device.Threads, "threads", 0, "threads; 0: all processors")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
@@ -238,13 +238,9 @@ func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *
 		return nil, &Exit{CodeUsage, err}
 	}
 	o.Stop = append(o.Stop, ends...)
-	cached := o.Cache.Of(o.DType)
 	r := &generateReport{
-		Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}, CacheDType: cached.String(),
-		CacheBytes: generate.CacheBytes(info, cached, min(info.MaxPositions, len(prompt)+o.MaxNewTokens)),
-	}
-	if cached == tensor.U8 {
-		r.CacheDType = string(generate.Int8)
+		Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}, CacheDType: string(o.Cache.Or(o.DType)),
+		CacheBytes: generate.CacheBytes(info, o.Cache.Of(o.DType), min(info.MaxPositions, len(prompt)+o.MaxNewTokens)),
 	}
 	text := tok.DecodeStream(false)
 	for _, id := range prompt {

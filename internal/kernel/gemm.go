@@ -206,7 +206,7 @@ func GemmScratch(m, n, k int) int {
 	if impl.Tiles() {
 		total = max(total, tileScratch(0, m, n, k))
 	}
-	return max(total, k+rowColumns) // gemmRow widens a row
+	return max(total, k+2*rowColumns*rowStream) // of gemmRow
 }
 
 // splitScratch splits scratch into its parts.

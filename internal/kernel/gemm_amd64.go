@@ -191,17 +191,17 @@ func rowKernelFor(a, b Matrix) rowKernel {
 	both := a.bfloat16() && b.bfloat16()
 	switch l := impl.Current(); {
 	case l == impl.AVX512 && b.H == nil:
-		return rowKernel{columns: 16, run: rowFloatsAVX512}
+		return rowKernel{columns: 16, stream: rowStream, run: rowFloatsAVX512}
 	case l == impl.AVX512 && both && impl.Tiles():
-		return rowKernel{columns: 16, run: rowTilesAVX512}
+		return rowKernel{columns: 16, stream: rowStream, run: rowTilesAVX512}
 	case l == impl.AVX512 && both && impl.Pairs():
-		return rowKernel{columns: 16, pairs: true, run: rowPairsAVX512}
+		return rowKernel{columns: 16, stream: rowStream, pairs: true, run: rowPairsAVX512}
 	case l == impl.AVX512:
-		return rowKernel{columns: 16, run: rowWideAVX512}
+		return rowKernel{columns: 16, stream: rowStream, run: rowWideAVX512}
 	case l == impl.AVX2 && b.H == nil:
-		return rowKernel{columns: 8, run: rowFloatsAVX2}
+		return rowKernel{columns: 8, stream: rowStream, run: rowFloatsAVX2}
 	case l == impl.AVX2:
-		return rowKernel{columns: 8, run: rowWideAVX2}
+		return rowKernel{columns: 8, stream: rowStream, run: rowWideAVX2}
 	}
 	return rowKernel{}
 }

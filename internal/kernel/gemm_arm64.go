@@ -86,7 +86,7 @@ func rowKernelFor(a, b Matrix) rowKernel {
 	case impl.Current() != impl.NEON:
 		return rowKernel{}
 	case b.H == nil:
-		return rowKernel{columns: 16, run: rowFloatsNEON}
+		return rowKernel{columns: 16, stream: 1, run: rowFloatsNEON}
 	}
-	return rowKernel{columns: 16, run: rowWideNEON}
+	return rowKernel{columns: 16, stream: 1, run: rowWideNEON}
 }

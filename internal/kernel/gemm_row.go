@@ -7,13 +7,20 @@ const rowDepth = 32
 
 // rowKernel computes columns of a product of one row x, floats or pairs, with a transposed matrix w. Words of w are floats or
 // pairs of bfloat16. out has a sum for each column; there are no more than rowColumns.
+//
+// It reads its columns side by side, so each is a stream of memory. A column of a few KiB ends before the processor's
+// prefetch is at full speed; a stream of stream columns, one after the other, hides all its beginnings but the first.
 type rowKernel struct {
 	columns int
+	stream  int  // columns of each stream; odd, because rows of w in the same set of the L1 cache are often even multiples apart
 	pairs   bool // x is pairs
 	run     func(steps int, x, w *float32, ldw int, out *float32)
 }
 
-const rowColumns = 16
+const (
+	rowColumns = 16
+	rowStream  = 63 // of kernels that read streams
+)
 
 // gemmRow is Gemm for the first columns of one row and a transposed b, and returns their number. It reads b once, without
 // packing it.
@@ -25,7 +32,7 @@ func gemmRow(c, a, b Matrix, n, k int, accumulate bool, scratch []float32) (done
 	if f.run == nil || n < f.columns {
 		return 0
 	}
-	x, sums := scratch[:k], scratch[k:][:f.columns]
+	x, sums, ordered := scratch[:k], scratch[k:][:f.columns*f.stream], scratch[k+f.columns*f.stream:][:f.columns*f.stream]
 	switch {
 	case f.pairs:
 		swapPairs(x, a.H[:k])
@@ -34,14 +41,20 @@ func gemmRow(c, a, b Matrix, n, k int, accumulate bool, scratch []float32) (done
 	default:
 		x = a.F[:k]
 	}
-	for ; done+f.columns <= n; done += f.columns {
-		w, ldw := b.From(0, done), b.LD
-		first := unsafe.Pointer(unsafe.SliceData(w.F))
-		if w.H != nil {
-			first, ldw = unsafe.Pointer(unsafe.SliceData(w.H)), ldw/2
+	for n-done >= f.columns {
+		length := min(f.stream, (n-done)/f.columns-1|1) // odd, and no more than there are
+		for i := range length {
+			w, ldw := b.From(0, done+i), b.LD*length
+			first := unsafe.Pointer(unsafe.SliceData(w.F))
+			if w.H != nil {
+				first, ldw = unsafe.Pointer(unsafe.SliceData(w.H)), ldw/2
+			}
+			f.run(k/rowDepth, &x[0], (*float32)(first), ldw, &sums[i*f.columns])
 		}
-		f.run(k/rowDepth, &x[0], (*float32)(first), ldw, &sums[0])
-		storeRow(c.From(0, done), sums, accumulate)
+		count := length * f.columns
+		transpose(ordered, length, sums, f.columns, length, f.columns)
+		storeRow(c.From(0, done), ordered[:count], accumulate)
+		done += count
 	}
 	return done
 }
@@ -56,10 +69,11 @@ func storeRow(c Matrix, sums []float32, accumulate bool) {
 		copy(c.F, sums)
 		return
 	}
-	if accumulate {
+	for at := 0; accumulate && at < n; at += rowColumns {
 		var old [rowColumns]float32
-		c.widen(old[:n], c.H[:n])
-		add(sums, old[:n], sums)
+		part := sums[at:min(n, at+rowColumns)]
+		c.widen(old[:len(part)], c.H[at:][:len(part)])
+		add(part, old[:len(part)], part)
 	}
 	c.narrow(c.H[:n], sums)
 }

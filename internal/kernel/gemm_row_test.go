@@ -19,6 +19,11 @@ func TestGemmRow(t *testing.T) {
 			}
 			testGemm(t, r, 1, 1+r.IntN(70), rowDepth*(1+r.IntN(5)), kind)
 		}
+		for _, n := range []int{16 * rowStream, 32*rowStream + 200} { // whole streams, and the rest
+			for _, kind := range []int{4, 4 | 8 | 16 | 32} {
+				testGemm(t, r, 1, n, rowDepth, kind)
+			}
+		}
 		for numbers := range 5 {
 			for form := range 8 {
 				n, k := 16+r.IntN(40), rowDepth*(1+r.IntN(4))

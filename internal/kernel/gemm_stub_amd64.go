@@ -183,7 +183,7 @@ func stripBF16(steps int, a *uint16, b *uint16, out *float32, ldout int, first i
 //
 //	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum)
 //
-// ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.
+// ldw is in words of 4 bytes. steps is not 0.
 //
 //go:noescape
 func rowFloatsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
@@ -192,7 +192,7 @@ func rowFloatsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
 //
 //	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum), with w in bfloat16
 //
-// ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.
+// ldw is in words of 4 bytes. steps is not 0.
 //
 //go:noescape
 func rowWideAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
@@ -201,7 +201,7 @@ func rowWideAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
 //
 //	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum) as tileBF16x14 has it, with words (kk, kk+1) of x for kk = 0, 2, ...
 //
-// ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.
+// ldw is in words of 4 bytes. steps is not 0.
 //
 //go:noescape
 func rowPairsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
@@ -210,7 +210,7 @@ func rowPairsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
 //
 //	sum := 0; for kk in [0, 32*steps): as tilesAMX has it, with w in bfloat16
 //
-// ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.
+// ldw is in words of 4 bytes. steps is not 0.
 //
 //go:noescape
 func rowTilesAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
@@ -253,7 +253,7 @@ func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 //
 //	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum)
 //
-// ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.
+// ldw is in words of 4 bytes. steps is not 0.
 //
 //go:noescape
 func rowFloatsAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
@@ -262,7 +262,7 @@ func rowFloatsAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
 //
 //	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum), with w in bfloat16
 //
-// ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.
+// ldw is in words of 4 bytes. steps is not 0.
 //
 //go:noescape
 func rowWideAVX2(steps int, x *float32, w *float32, ldw int, out *float32)

@@ -72,17 +72,17 @@ func (p *product) split(threads int) {
 	if threads == 1 || p.m*p.n*p.k < smallProduct {
 		return
 	}
+	if p.m == 1 && p.b.Trans && p.batch == 1 { // packs nothing, and reads memory as fast in short parts
+		p.cols = partSize(p.n, 4*threads, 16, 16)
+		return
+	}
 	want := 3 * threads
 	if p.parts.ByTiles(p.a, p.b) {
 		want = threads
 	}
 	have := p.batch
-	least := minCols
-	if p.m == 1 && p.b.Trans {
-		least = 64 // one row packs nothing
-	}
 	if have < want {
-		p.cols = partSize(p.n, (want+have-1)/have, least, 64)
+		p.cols = partSize(p.n, (want+have-1)/have, minCols, 64)
 		have *= (p.n + p.cols - 1) / p.cols
 	}
 	if have < want {

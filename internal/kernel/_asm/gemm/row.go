@@ -37,13 +37,9 @@ func row(c *build.Context, level string, vector func() reg.VecVirtual, lanes int
 	begin(c, name, "func(steps int, x, w *float32, ldw int, out *float32)",
 		fmt.Sprintf("%s sets out[r], r in [0, %d), to", name, lanes), "",
 		"	sum := 0; for kk in [0, 32*steps): "+rowSums[kind], "",
-		"ldw is in words of 4 bytes. It prefetches the rows that follow, or their beginnings. steps is not 0.")
+		"ldw is in words of 4 bytes. steps is not 0.")
 	steps, x, w, ldw := load(c, "steps"), load(c, "x"), load(c, "w"), loadBytes(c, "ldw")
 	wide := lanes == 16
-	soon := c.GP64()
-	c.MOVQ(ldw, soon)
-	c.SHLQ(operand.Imm(map[bool]uint64{true: 4, false: 3}[wide]), soon)
-	c.ADDQ(w, soon)
 	rows := newStrided(c, w, ldw, lanes)
 	zero := func(v reg.VecVirtual) {
 		if wide {
@@ -100,9 +96,6 @@ func row(c *build.Context, level string, vector func() reg.VecVirtual, lanes int
 			at.Disp += 4 * i
 			return at
 		})
-		for line := 0; kind != rowFloats && line < lanes/4; line++ {
-			c.PREFETCHT1(operand.Mem{Base: soon, Disp: 64 * (i/4*lanes/4 + line)})
-		}
 		for k, v := range r {
 			switch kind {
 			case rowFloats:
@@ -130,11 +123,6 @@ func row(c *build.Context, level string, vector func() reg.VecVirtual, lanes int
 		c.VADDPS(even, sum, sum)
 	}
 	rows.advance(c, operand.U32(uint32(4*words)))
-	if kind == rowFloats {
-		beginnings(c, steps, soon, rows, lanes)
-	} else {
-		c.ADDQ(operand.U32(uint32(4*words*lanes)), soon)
-	}
 	if kind == rowPairs {
 		c.ADDQ(operand.U32(64), x)
 	} else {
@@ -148,22 +136,4 @@ func row(c *build.Context, level string, vector func() reg.VecVirtual, lanes int
 	c.VMOVUPS(sum, operand.Mem{Base: load(c, "out")})
 	c.VZEROUPPER()
 	c.RET()
-}
-
-// beginnings prefetches the beginnings of the next rows in the last steps: two cache lines of each row in a step. The
-// processor's own prefetch of 16 streams is faster than software's, but begins anew with each row.
-func beginnings(c *build.Context, steps, soon reg.GPVirtual, rows *strided, lanes int) {
-	const last = 4
-	c.CMPQ(steps, operand.Imm(last))
-	c.JHI(operand.LabelRef("inside"))
-	next := rows.from(c, soon, lanes)
-	for r := range lanes {
-		for line := range 2 {
-			at := next.at(r)
-			at.Disp = 64 * line
-			c.PREFETCHT1(at)
-		}
-	}
-	c.ADDQ(operand.U32(128), soon)
-	c.Label("inside")
 }
