@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"trireme/fault"
 	"trireme/internal/conf"
@@ -117,9 +118,15 @@ func (c Config) Directory(outputDir string) string {
 	return filepath.Join(outputDir, rundir.Checkpoints)
 }
 
-// CheckRanks refuses a layout that a number of ranks cannot write where the checkpoints of a run in outputDir are.
-func (c Config) CheckRanks(outputDir string, ranks int) error {
+// Check refuses what depends on the run: a layout that a number of ranks cannot write where its checkpoints are, and a last
+// tier that is not apart from them. outputDir may be empty if it is not chosen yet.
+func (c Config) Check(outputDir string, ranks int) error {
 	dir := c.Directory(outputDir)
+	if outputDir != "" {
+		if err := c.checkLast("checkpoint.", dir); err != nil {
+			return err
+		}
+	}
 	if !objectstore.IsURL(dir) || c.StateDictType != Full || ranks == 1 {
 		return nil
 	}
@@ -184,8 +191,37 @@ func (c Config) checkTiers() error {
 	switch n := len(directories); {
 	case n < 1 || n > 2:
 		return fault.At("tiers", "has %d directories: it needs one or two, for example {dir: checkpoints, save_every_n_steps: 100}", n)
-	case n == 2 && (directories[1] == "" || directories[0] != "" && objectstore.Clean(directories[0]) == objectstore.Clean(directories[1])):
-		return fault.At(fmt.Sprintf("tiers[%d].dir", len(c.Tiers)-1), "is %q: the last tier needs another directory than the one before", directories[1])
+	case n == 2 && (directories[0] != "" || directories[1] == ""):
+		return c.checkLast("", directories[0])
 	}
 	return nil
+}
+
+// checkLast refuses a last tier that is the directory of the run's checkpoints, in it, or around it: each tier removes
+// what interrupted saves left below its directory. prefix is that of the key.
+func (c Config) checkLast(prefix, before string) error {
+	t, ok := c.Remote()
+	if !ok {
+		return nil
+	}
+	key := fmt.Sprintf("%stiers[%d].dir", prefix, len(c.Tiers)-1)
+	below, above := isInside(t.Dir, before), isInside(before, t.Dir)
+	switch {
+	case t.Dir == "" || below && above:
+		return fault.At(key, "is %q: the last tier needs another directory than the one before", t.Dir)
+	case below || above:
+		return fault.Try(fault.At(key, "is %q, and the tier before %q: neither may be inside the other", t.Dir, before), "a directory beside it")
+	}
+	return nil
+}
+
+// isInside reports whether a path is a directory or in it.
+func isInside(path, dir string) bool {
+	switch {
+	case objectstore.IsURL(path) != objectstore.IsURL(dir):
+		return false
+	case objectstore.IsURL(dir):
+		return strings.HasPrefix(objectstore.Clean(path)+"/", objectstore.Clean(dir)+"/")
+	}
+	return rundir.IsInside(path, dir)
 }

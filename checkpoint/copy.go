@@ -21,9 +21,10 @@ func (s *Store) StartCopy(ctx context.Context, path string, step int, to *Store)
 	c := &Copying{Step: step}
 	ctx, c.cancel = context.WithCancel(ctx)
 	s.copied.Store(int64(step) + 1)
+	protected := to.protected
 	c.task = start(func() (err error) {
 		defer s.copied.Store(0)
-		c.saved, err = s.copy(ctx, path, step, to)
+		c.saved, err = s.copy(ctx, path, step, to, protected)
 		return err
 	})
 	return c
@@ -39,13 +40,13 @@ func (c *Copying) Wait() (SaveResult, error) {
 	return c.saved, err
 }
 
-// Abort ends the copy and removes its files, as far as an object store answers. The next one removes the rest.
+// Abort ends the copy and removes its files, if the storage answers within a second. The next one removes the rest.
 func (c *Copying) Abort() {
 	c.cancel()
 	<-c.task.done
 }
 
-func (s *Store) copy(ctx context.Context, path string, step int, to *Store) (saved SaveResult, err error) {
+func (s *Store) copy(ctx context.Context, path string, step int, to *Store, protected int) (saved SaveResult, err error) {
 	saved.Written.Began = time.Now()
 	from, into := s.fs.within(ctx), to.fs.within(ctx)
 	c, err := open(from, path)
@@ -56,15 +57,15 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store) (sav
 	if to.run == "" {
 		to.run = c.m.Run
 	}
-	attempt, err := into.begin(to.dir, step)
+	attempt, err := into.begin(to.dir, to.run, step)
 	if err != nil {
 		return saved, err
 	}
 	if saved.Path, saved.Notices, err = c.into(ctx, into, to.dir, attempt); err != nil {
-		return saved, to.abandon(attempt, err)
+		return saved, to.abandon(ctx, attempt, err)
 	}
 	saved.Bytes, saved.Written.End = c.m.bytes(), time.Now()
-	saved.Notices = append(saved.Notices, to.retain(step, -1)...)
+	saved.Notices = append(saved.Notices, to.retain(ctx, step, protected)...)
 	return saved, nil
 }
 
@@ -93,10 +94,8 @@ func (c *Checkpoint) into(ctx context.Context, to storage, dir, attempt string) 
 	if err := writeSmall(to, join(attempt, manifestName), manifest); err != nil {
 		return "", nil, err
 	}
-	for _, f := range c.m.Files { // another process may have removed them
-		if err := verifyFile(to, attempt, f); err != nil {
-			return "", nil, fmt.Errorf("checkpoint: the copy %s %w", join(attempt, f.Name), err)
-		}
+	if err := c.m.verifyFiles(to, attempt); err != nil { // another process may have removed them
+		return "", nil, fmt.Errorf("checkpoint: the copy %s: %w", attempt, err)
 	}
 	return to.publish(dir, attempt, c.m.Step, c.m.Run, commitRecord(c.m, manifest))
 }

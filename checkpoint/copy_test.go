@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,5 +166,30 @@ func TestCopyIsKept(t *testing.T) {
 	}
 	if got := steps(); got != "4" {
 		t.Errorf("afterwards there are %s", got)
+	}
+}
+
+// TestCopyFull: one file of several ranks, which they cannot write to an object store, is copied there, and loads.
+func TestCopyFull(t *testing.T) {
+	to := objectStore(t, SingleProcess{}, objectstoretest.New(t), Config{})
+	out, tr := t.TempDir(), smallTruth(1)
+	items := tr.split(3, rand.New(rand.NewPCG(1, 1)), true, false)
+	if err := errors.Join(newWorld(3).run(func(m member) error {
+		s := testStore(t, m, nil, out, Config{StateDictType: Full})
+		saved, err := s.Save(t.Context(), tr.meta(1), items[m.rank])
+		if err != nil || m.rank > 0 {
+			return err
+		}
+		_, err = s.StartCopy(t.Context(), saved.Path, 1, to).Wait()
+		return err
+	})...); err != nil {
+		t.Fatal(err)
+	}
+	if seed, err := holdsIn(t, to); err != nil || seed != 1 {
+		t.Fatal(seed, err)
+	}
+	_, err := NewStore(out, "a-run", Config{Dir: objectDir, StateDictType: Full}, member{newWorld(3), 0}, nil)
+	if err == nil || !strings.Contains(err.Error(), "ranks cannot share a file in an object store") || !strings.Contains(err.Error(), "try: checkpoint.state_dict_type=sharded") {
+		t.Errorf("full with 3 ranks: %v", err)
 	}
 }

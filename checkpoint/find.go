@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"trireme/fault"
+	"trireme/internal/concurrent"
 	"trireme/internal/objectstore"
 	"trireme/internal/rundir"
 )
@@ -31,7 +33,8 @@ func stepDir(step int) string { return stepPrefix + strconv.Itoa(step) }
 type dirName struct {
 	name     string
 	step     int
-	attempt  int // K, from 1 on; 0 for the others
+	attempt  int    // K, from 1 on; 0 for the others
+	mark     string // of the run, in ID
 	replaced bool
 }
 
@@ -50,14 +53,18 @@ func parseDir(name string) (n dirName, ok bool) {
 		return n, true
 	case more:
 		count, id, _ := strings.Cut(rest, "-")
-		n.attempt, ok = parseCount(count, attemptID.MatchString(id))
+		if n.attempt, ok = parseCount(count, attemptID.MatchString(id)); ok {
+			n.mark = id[:attemptIDBytes/2]
+		}
 		return n, ok && n.attempt > 0
 	}
 	return n, true
 }
 
-// attemptID matches the random part of a name, as of rand.Text.
+// attemptID matches the last part of a name: the mark of a run, and characters of rand.Text.
 var attemptID = regexp.MustCompile(`^[A-Z2-7]{8}$`)
+
+const attemptIDBytes = 8
 
 // parseCount parses digits as strconv.Itoa writes them.
 func parseCount(digits string, ok bool) (int, bool) {
@@ -108,11 +115,28 @@ func list(fs fileStore, dir string) ([]Candidate, error) {
 		}
 	}
 	slices.SortFunc(ns, newestFirst)
-	var found []Candidate
-	valid := -1 // the last step with a valid checkpoint
+	var steps [][]dirName
+	for i, n := range ns {
+		if i == 0 || n.step != ns[i-1].step {
+			steps = append(steps, nil)
+		}
+		last := &steps[len(steps)-1]
+		*last = append(*last, n)
+	}
+	found := make([][]Candidate, len(steps))
+	err = concurrent.Each(filesAtOnce(fs), len(steps), func(_, i int) (err error) {
+		found[i], err = ofStep(fs, dir, steps[i])
+		return err
+	})
+	return slices.Concat(found...), err
+}
+
+// ofStep verifies the directories of a step, newest first.
+func ofStep(fs fileStore, dir string, ns []dirName) (found []Candidate, err error) {
+	valid := false
 	for _, n := range ns {
 		// One set aside, or an older one in an object store, counts only until its replacement is valid.
-		if (n.replaced || n.attempt > 0) && valid == n.step {
+		if (n.replaced || n.attempt > 0) && valid {
 			continue
 		}
 		c, err := examine(fs, dir, n)
@@ -120,13 +144,41 @@ func list(fs fileStore, dir string) ([]Candidate, error) {
 		case err != nil:
 			return nil, err
 		case c.Err == nil:
-			valid = n.step
+			valid = true
 		case n.replaced, objectstore.IsURL(dir) && n.attempt > 0 && errors.Is(c.Err, errUncommitted) && errors.Is(c.Err, errNotExist): // an attempt
 			continue
 		}
 		found = append(found, c)
 	}
 	return found, nil
+}
+
+// AtStep returns the path of the valid checkpoint of a step in dir, in an object store the newest one; "" without one.
+func AtStep(ctx context.Context, dir string, step int) (string, error) {
+	fs, err := storageAt(dir)
+	if err != nil {
+		return "", err
+	}
+	return atStep(fs.within(ctx), dir, step)
+}
+
+func atStep(fs fileStore, dir string, step int) (string, error) {
+	names, err := fs.ReadDir(dir)
+	if err != nil && !errors.Is(err, errNotExist) {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	}
+	var ns []dirName
+	for _, name := range names {
+		if n, ok := parseDir(name); ok && n.step == step {
+			ns = append(ns, n)
+		}
+	}
+	slices.SortFunc(ns, newestFirst)
+	found, err := ofStep(fs, dir, ns)
+	if i := slices.IndexFunc(found, func(c Candidate) bool { return c.Err == nil }); i >= 0 {
+		return found[i].Path, err
+	}
+	return "", err
 }
 
 // examine verifies a directory. The error is that of a storage that does not answer.
@@ -223,7 +275,7 @@ func latest(fs fileStore, dir, run string, failed []Candidate) (path string, not
 		switch {
 		case path != "" || slices.ContainsFunc(failed, func(x Candidate) bool { return x.Path == f.Path }):
 		case errors.Is(f.Err, errNewer):
-			return "", nil, fault.Try(fmt.Errorf("checkpoint: %s: %w", f.Path, f.Err), "that version, or %s for another checkpoint", fault.Set("resume", "DIR"))
+			return "", nil, f.newer()
 		case f.Err != nil:
 			broken = append(broken, f)
 		case !owns(run, f):
@@ -247,6 +299,11 @@ func latest(fs fileStore, dir, run string, failed []Candidate) (path string, not
 		return "", nil, foreign(dir, others[0])
 	}
 	return path, notices, nil
+}
+
+// newer is the error for a checkpoint of a newer format: an older one would silently discard steps.
+func (f Candidate) newer() error {
+	return fault.Try(fmt.Errorf("checkpoint: %s: %w", f.Path, f.Err), "that version, or %s for another checkpoint", fault.Set("resume", "DIR"))
 }
 
 // foreign is the error for a directory with another run's checkpoints.
@@ -281,7 +338,8 @@ func (e *noneVerified) Unwrap() error { return ErrCorrupt }
 // resolve returns the checkpoint for the setting resume: none for "none" and ""; for "auto" the
 // newest valid one of the run in dir, if any; else resume is a checkpoint, a directory of
 // checkpoints or an output directory.
-func resolve(fs storage, dir, run, resume string) (path string, notices []string, err error) {
+func resolve(ctx context.Context, fs storage, dir, run, resume string) (path string, notices []string, err error) {
+	fs = fs.within(ctx)
 	switch resume {
 	case "", "none":
 		found, err := list(fs, dir)
@@ -295,6 +353,7 @@ func resolve(fs storage, dir, run, resume string) (path string, notices []string
 	if fs, err = storageOf(fs, dir, resume); err != nil {
 		return "", nil, err
 	}
+	fs = fs.within(ctx)
 	names, err := fs.ReadDir(resume)
 	if err != nil {
 		return "", nil, fmt.Errorf("checkpoint: resume from %s: %w", resume, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/concurrent"
 	"trireme/internal/rundir"
 	"trireme/tensor"
 )
@@ -273,13 +274,21 @@ func verify(fs fileStore, dir string) (*manifest, error) {
 	if !bytes.Equal(commit, commitRecord(m, b)) {
 		return nil, fmt.Errorf("%s does not match %s", commitName, manifestName)
 	}
-	for _, f := range m.Files {
-		if err := verifyFile(fs, dir, f); err != nil {
-			return nil, fmt.Errorf("%s %w", f.Name, err)
-		}
+	if err := m.verifyFiles(fs, dir); err != nil {
+		return nil, err
 	}
 	m.digest = fmt.Sprintf("%x", sha256.Sum256(b))
 	return m, nil
+}
+
+// verifyFiles compares the size and the header of every file.
+func (m *manifest) verifyFiles(fs fileStore, dir string) error {
+	return concurrent.Each(filesAtOnce(fs), len(m.Files), func(_, i int) error {
+		if err := verifyFile(fs, dir, m.Files[i]); err != nil {
+			return fmt.Errorf("%s %w", m.Files[i].Name, err)
+		}
+		return nil
+	})
 }
 
 func verifyFile(fs fileStore, dir string, want manifestFile) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ var _ fileSystem = (*hostMemory)(nil)
 
 const (
 	areaBytes = 1 << 44 // of the address space of the file; unused parts take no memory
+	firstArea = 2       // of files
 	maxAreas  = 1 << 18
 	maxIndex  = 1 << 28
 	indexHead = 20 // checksum in 8 bytes, size in 8, and their checksum
@@ -101,7 +103,7 @@ func (m *hostMemory) read() (newest *index, err error) {
 			return nil, err
 		}
 		size := binary.LittleEndian.Uint64(head[8:])
-		if binary.LittleEndian.Uint32(head[16:]) != crc32.Checksum(head[:16], castagnoli) || size > maxIndex {
+		if binary.LittleEndian.Uint32(head[16:]) != crc32.Checksum(head[:16], castagnoli) || size > maxIndex || int64(size) > st.Size()-area*areaBytes-indexHead {
 			continue
 		}
 		b := make([]byte, size)
@@ -109,11 +111,29 @@ func (m *hostMemory) read() (newest *index, err error) {
 			continue
 		}
 		x := &index{}
-		if json.Unmarshal(b, x) == nil && x.Sequence > newest.Sequence {
+		if json.Unmarshal(b, x) == nil && x.Sequence%2 == uint64(area) && x.valid() && x.Sequence > newest.Sequence {
 			newest = x
 		}
 	}
 	return newest, nil
+}
+
+// valid reports whether each path is clean and there once, and each file is alone in its area.
+func (x *index) valid() bool {
+	if x.Sequence > math.MaxInt64 {
+		return false
+	}
+	paths, areas := map[string]bool{}, map[int]bool{}
+	for _, e := range x.Entries {
+		switch {
+		case e.Path != filepath.Clean(e.Path) || paths[e.Path]:
+			return false
+		case e.Area != 0 && (e.Area < firstArea || e.Area >= maxAreas || areas[e.Area]), e.Size < 0 || e.Size > areaBytes:
+			return false
+		}
+		paths[e.Path], areas[e.Area] = true, true
+	}
+	return true
 }
 
 // write replaces the older index.
@@ -156,7 +176,7 @@ func (x *index) free() (int, error) {
 	for _, e := range x.Entries {
 		used[e.Area] = true
 	}
-	for area := 2; area < maxAreas; area++ {
+	for area := firstArea; area < maxAreas; area++ {
 		if !used[area] {
 			return area, nil
 		}

@@ -3,12 +3,16 @@ package checkpoint
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
+	"trireme/internal/concurrent"
 	"trireme/internal/objectstore"
 )
 
@@ -16,7 +20,8 @@ import (
 // a checkpoint once it has its commit record, which is written last, in one request, and only if there is none.
 //
 // Names are step-N-K-ID: K counts the attempts of step N, so that of two checkpoints of a step the one with the larger
-// K is the newer, whatever the clocks. All paths are s3://BUCKET/KEY.
+// K is the newer, whatever the clocks. ID begins with the mark of the run: a store has no locks, so a run removes what it
+// left itself, and of others only what is old. All paths are s3://BUCKET/KEY.
 type objects struct {
 	ctx context.Context // of all requests
 	c   *objectstore.Client
@@ -79,9 +84,16 @@ func (o objects) attempts(dir string, step int) ([]dirName, error) {
 	return found, nil
 }
 
-func (o objects) begin(dir string, step int) (string, error) {
+func (o objects) begin(dir, run string, step int) (string, error) {
 	found, err := o.attempts(dir, -1)
 	if err != nil {
+		return "", err
+	}
+	committed := make([]bool, len(found))
+	if err := concurrent.Each(filesAtOnce(o), len(found), func(_, i int) (err error) {
+		committed[i], err = o.committed(join(dir, found[i].name))
+		return err
+	}); err != nil {
 		return "", err
 	}
 	last := 0
@@ -91,12 +103,8 @@ func (o objects) begin(dir string, step int) (string, error) {
 			last = max(last, n.attempt)
 		}
 		at := join(dir, n.name)
-		committed, err := o.committed(at)
-		if err != nil {
-			return "", err
-		}
-		if !committed || kept.name != "" && kept.step == n.step { // interrupted, or replaced
-			if err := o.abandon(at); err != nil {
+		if !committed[i] || kept.name != "" && kept.step == n.step { // interrupted, or replaced
+			if err := o.removeOwn(at, run); err != nil {
 				return "", err
 			}
 		} else if i+1 < len(found) && found[i+1].step == n.step {
@@ -107,13 +115,60 @@ func (o objects) begin(dir string, step int) (string, error) {
 			}
 		}
 	}
-	// An attempt without objects has perhaps begun an upload.
-	if at, err := objectstore.Parse(dir); err != nil {
-		return "", fmt.Errorf("checkpoint: %w", err)
-	} else if err := o.c.RemoveUploads(o.ctx, at); err != nil {
-		return "", fmt.Errorf("checkpoint: %w", err)
+	if err := o.removeUploads(dir, run); err != nil {
+		return "", err
 	}
-	return join(dir, fmt.Sprintf("%s-%d-%s", stepDir(step), last+1, rand.Text()[:8])), nil
+	return join(dir, fmt.Sprintf("%s-%d-%s%s", stepDir(step), last+1, runMark(run), rand.Text()[:attemptIDBytes-len(runMark(run))])), nil
+}
+
+// runMark is the part of attempts' names that names their run.
+func runMark(run string) string {
+	sum := sha256.Sum256([]byte(run))
+	return base32.StdEncoding.EncodeToString(sum[:])[:attemptIDBytes/2]
+}
+
+// interrupted is the age at which what another run left in an object store is removed: no save takes as long.
+const interrupted = 24 * time.Hour
+
+// removeOwn removes a directory of this run, or one that nothing was written to for long.
+func (o objects) removeOwn(dir, run string) error {
+	if n, ok := parseDir(path.Base(dir)); !ok || n.mark != runMark(run) {
+		at, err := objectstore.Parse(dir)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		all, err := o.c.List(o.ctx, at)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		if slices.ContainsFunc(all, func(x objectstore.Info) bool { return time.Since(x.Modified) < interrupted }) {
+			return nil
+		}
+	}
+	return o.abandon(dir)
+}
+
+// removeUploads ends uploads of attempts of this run, and of others that began long ago. An attempt without objects has
+// perhaps begun one.
+func (o objects) removeUploads(dir, run string) error {
+	at, err := objectstore.Parse(dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	all, err := o.c.Uploads(o.ctx, at)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, u := range all {
+		name, _, _ := strings.Cut(strings.TrimPrefix(u.Path.Key, at.Key+"/"), "/")
+		if n, ok := parseDir(name); !ok || n.mark != runMark(run) && time.Since(u.Began) < interrupted {
+			continue
+		}
+		if err := o.c.RemoveUpload(o.ctx, u); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	return nil
 }
 
 // committed reports whether a directory has a commit record.
@@ -148,7 +203,7 @@ func (o objects) publish(dir, attempt string, step int, run string, commit []byt
 	}
 	var notices []string
 	for _, n := range found {
-		if err := o.abandon(join(dir, n.name)); err != nil {
+		if err := o.removeOwn(join(dir, n.name), run); err != nil {
 			notices = append(notices, err.Error())
 		}
 	}

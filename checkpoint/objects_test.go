@@ -271,7 +271,7 @@ func TestTwoCheckpointsOfAStep(t *testing.T) {
 	if err != nil || len(found) != 2 {
 		t.Fatal(found, err)
 	}
-	if path, err := store.StepPath(2); err != nil || path != found[0].Path {
+	if path, err := StepPath(t.Context(), []*Store{store}, 2); err != nil || path != found[0].Path {
 		t.Fatal(path, err)
 	}
 	for _, err := range s.saveObjects(t, srv, 3, after+1) {

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,14 @@ func (SingleProcess) AllGatherBytes(_ context.Context, message []byte) ([][]byte
 // ErrCorrupt is wrapped by errors about stored bytes that differ from the saved ones.
 var ErrCorrupt = errors.New("checkpoint is damaged")
 
+// alsoFailed returns err and the error of what followed it, in one line; either may be nil.
+func alsoFailed(err, then error) error {
+	if err == nil || then == nil {
+		return cmp.Or(err, then)
+	}
+	return fmt.Errorf("%w; %w", err, then)
+}
+
 // agree exchanges one value per rank. If any rank passes an error, every rank returns the error of
 // the lowest such rank, one with errAborted only if there is no other.
 func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) ([]T, error) {
@@ -46,12 +55,14 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 		Corrupt bool   `json:"corrupt,omitzero"`
 		NoSpace bool   `json:"no_space,omitzero"`
 		NaN     bool   `json:"not_finite,omitzero"`
+		Newer   bool   `json:"newer,omitzero"`
 	}
 	m := message{Value: value}
 	if failure != nil {
 		m.Failed, m.Text = true, failure.Error()
 		m.Corrupt, m.NoSpace = errors.Is(failure, ErrCorrupt), errors.Is(failure, syscall.ENOSPC)
 		m.NaN, m.Aborted = errors.Is(failure, ErrNotFinite), errors.Is(failure, errAborted)
+		m.Newer = errors.Is(failure, errNewer)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -59,7 +70,7 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 	}
 	all, err := a.AllGatherBytes(ctx, b)
 	if err != nil {
-		return nil, errors.Join(failure, fmt.Errorf("checkpoint: exchange messages with the other ranks: %w", err))
+		return nil, alsoFailed(failure, fmt.Errorf("checkpoint: exchange messages with the other ranks: %w", err))
 	}
 	if len(all) != a.Size() {
 		return nil, fmt.Errorf("checkpoint: %d of %d ranks answered", len(all), a.Size())
@@ -87,6 +98,8 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 				first.cause = syscall.ENOSPC
 			} else if m.NaN {
 				first.cause = ErrNotFinite
+			} else if m.Newer {
+				first.cause = errNewer
 			}
 		}
 	}

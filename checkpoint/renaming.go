@@ -19,8 +19,8 @@ var _ storage = renaming{}
 
 func (d renaming) within(context.Context) storage { return d }
 
-// begin removes unfinished saves and creates the temporary directory.
-func (d renaming) begin(dir string, step int) (string, error) {
+// begin removes unfinished saves and creates the temporary directory. The lock of the directory keeps other runs out.
+func (d renaming) begin(dir, _ string, step int) (string, error) {
 	if err := d.MkdirAll(dir); err != nil {
 		return "", fmt.Errorf("checkpoint: %w", err)
 	}
@@ -75,7 +75,7 @@ func (d renaming) publish(dir, tmp string, step int, run string, commit []byte) 
 	}
 	if err := d.Rename(tmp, final); err != nil {
 		if replaced != "" {
-			err = errors.Join(err, d.Rename(replaced, final))
+			err = alsoFailed(err, d.Rename(replaced, final))
 		}
 		return "", nil, fmt.Errorf("checkpoint: %w", err)
 	}

@@ -44,7 +44,7 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 		var err error
 		if s.ranks.Rank() == 0 {
 			var more []string
-			found.Path, more, err = s.resolve(resume, tried)
+			found.Path, more, err = s.resolve(ctx, resume, tried)
 			notices = append(notices, more...)
 		}
 		all, err := agree(ctx, s.ranks, found, err)
@@ -70,11 +70,11 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 	}
 }
 
-func (s *Store) resolve(resume string, failed []Candidate) (path string, notices []string, err error) {
+func (s *Store) resolve(ctx context.Context, resume string, failed []Candidate) (path string, notices []string, err error) {
 	if len(failed) > 0 {
-		return latest(s.fs, s.dir, s.run, failed)
+		return latest(s.fs.within(ctx), s.dir, s.run, failed)
 	}
-	return resolve(s.fs, s.dir, s.run, resume)
+	return resolve(ctx, s.fs, s.dir, s.run, resume)
 }
 
 // load fills this rank's items from the checkpoint at path. It fails on all ranks if it fails on

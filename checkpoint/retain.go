@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -15,12 +16,13 @@ func (c Config) retention() Retention {
 // newest one, so a run that was stopped for long keeps the same number. Invalid directories and other runs'
 // checkpoints are neither counted nor deleted. If the one just saved is invalid, the valid one of the
 // largest step is the newest: the last good checkpoint stays.
-func (s *Store) retain(saved, best int) (notices []string) {
+func (s *Store) retain(ctx context.Context, saved, best int) (notices []string) {
 	rules := s.cfg.retention()
 	if rules == (Retention{}) {
 		return nil
 	}
-	found, err := list(s.fs, s.dir)
+	fs := s.fs.within(ctx)
+	found, err := list(fs, s.dir)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -40,7 +42,7 @@ func (s *Store) retain(saved, best int) (notices []string) {
 		if kept {
 			continue
 		}
-		if err := s.fs.remove(s.dir, found[i].Path); err != nil {
+		if err := fs.remove(s.dir, found[i].Path); err != nil {
 			notices = append(notices, err.Error())
 		}
 	}

@@ -65,7 +65,7 @@ func TestKeepLastGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := testStore(t, SingleProcess{}, nil, dir, cfg)
-	if notices := s.retain(2, -1); len(notices) > 0 {
+	if notices := s.retain(t.Context(), 2, -1); len(notices) > 0 {
 		t.Fatal(notices)
 	}
 	path, _, err := Latest(filepath.Join(dir, "checkpoints"), "")

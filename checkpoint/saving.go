@@ -86,7 +86,7 @@ func (s *Store) Start(ctx context.Context, meta Meta, items []Item, buf []byte) 
 	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items), Leader: s.leader}
 	var err error
 	if s.leads() {
-		mine.Dir, err = s.begin(meta)
+		mine.Dir, err = s.begin(ctx, meta)
 	}
 	if s.host != nil && s.ranks.Rank() == 0 {
 		mine.Meta = &meta
@@ -101,7 +101,7 @@ func (s *Store) Start(ctx context.Context, meta Meta, items []Item, buf []byte) 
 	tmp := mine.Dir
 	all, err := agree(ctx, s.ranks, mine, err)
 	if err != nil {
-		return nil, s.abandon(tmp, err)
+		return nil, s.abandon(ctx, tmp, err)
 	}
 	if all[0].Meta != nil {
 		meta = *all[0].Meta
@@ -181,7 +181,7 @@ func (v *Saving) Next(ctx context.Context, wait bool) (saved SaveResult, ended b
 		}
 		parts, err := agree(ctx, v.s.ranks, out, err)
 		if err != nil {
-			return v.fail(err)
+			return v.fail(ctx, err)
 		}
 		v.committed = true
 		v.task = start(func() error {
@@ -194,7 +194,7 @@ func (v *Saving) Next(ctx context.Context, wait bool) (saved SaveResult, ended b
 	}
 	all, err := agree(ctx, v.s.ranks, published{v.saved.Path, v.saved.Bytes}, err)
 	if err != nil {
-		return v.fail(err)
+		return v.fail(ctx, err)
 	}
 	v.cancel(nil)
 	v.saved.Path, v.saved.Bytes, v.s.good = all[0].Path, 0, v.meta.Step
@@ -216,17 +216,17 @@ func (v *Saving) commit(parts []written) error {
 			parts[rank] = written{}
 		}
 	}
-	done, err := v.s.commit(v.tmp, v.hostSave, v.meta, v.w.plan, parts)
+	done, err := v.s.commit(v.ctx, v.tmp, v.hostSave, v.meta, v.w.plan, parts)
 	if err == nil {
 		v.saved.Path, v.saved.Bytes = done.Path, done.Bytes
-		v.saved.Notices = append(done.Notices, v.s.retain(v.meta.Step, v.protected)...)
+		v.saved.Notices = append(done.Notices, v.s.retain(v.ctx, v.meta.Step, v.protected)...)
 	}
 	return err
 }
 
-func (v *Saving) fail(err error) (SaveResult, bool, error) {
+func (v *Saving) fail(ctx context.Context, err error) (SaveResult, bool, error) {
 	v.cancel(nil)
-	return SaveResult{}, true, v.s.abandon(v.tmp, err)
+	return SaveResult{}, true, v.s.abandon(ctx, v.tmp, err)
 }
 
 // Wait ends the save. All ranks call it.
@@ -238,8 +238,8 @@ func (v *Saving) Wait(ctx context.Context) (SaveResult, error) {
 	}
 }
 
-// Abort ends this rank's background work, without other ranks: writing stops, a commit is finished. The next
-// save removes the files of the attempt.
+// Abort ends this rank's background work, without other ranks: writing stops, and a commit to a file system is finished.
+// The next save removes the files of the attempt.
 func (v *Saving) Abort() {
 	v.cancel(errAborted)
 	if v.task != nil {

@@ -29,8 +29,8 @@ type storage interface {
 	fileStore
 	// within returns the storage with requests that end with ctx, if it has requests.
 	within(ctx context.Context) storage
-	// begin removes what interrupted saves and removals left in dir, and returns a new directory of an attempt.
-	begin(dir string, step int) (attempt string, err error)
+	// begin removes what interrupted saves and removals of a run left in dir, and returns a new directory of an attempt.
+	begin(dir, run string, step int) (attempt string, err error)
 	// publish makes an attempt, which has all but its commit record, the checkpoint of its step, atomically, and removes
 	// the one that it replaces. One of another run is not replaced.
 	publish(dir, attempt string, step int, run string, commit []byte) (path string, notices []string, err error)
@@ -53,6 +53,14 @@ func storageAt(path string) (storage, error) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
 	}
 	return objects{context.Background(), c}, nil
+}
+
+// filesAtOnce is the number of files that are opened at a time: those of an object store wait for the network.
+func filesAtOnce(fs fileStore) int {
+	if _, ok := fs.(objects); ok {
+		return 8
+	}
+	return 1
 }
 
 // storageOf returns the storage of a path, which is fs if the path is in dir's kind of storage.

@@ -50,7 +50,7 @@ func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tens
 		return nil, fmt.Errorf("checkpoint: invalid run ID %q: use up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
 	dir := cfg.Directory(outputDir)
-	if err := cfg.CheckRanks(outputDir, ranks.Size()); err != nil {
+	if err := cfg.Check(outputDir, ranks.Size()); err != nil {
 		return nil, err
 	}
 	at, err := storageAt(dir)
@@ -62,29 +62,6 @@ func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tens
 
 // Protect excludes the checkpoint of a step from deletion. It replaces an earlier call.
 func (s *Store) Protect(step int) { s.protected = step }
-
-// StepPath returns the path of the checkpoint of a step. In an object store it is the newest valid one.
-func (s *Store) StepPath(step int) (string, error) {
-	names, err := s.fs.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, errNotExist) {
-		return "", fmt.Errorf("checkpoint: %w", err)
-	}
-	var found []dirName
-	for _, name := range names {
-		if n, ok := parseDir(name); ok && n.step == step && n.attempt > 0 {
-			found = append(found, n)
-		}
-	}
-	slices.SortFunc(found, newestFirst)
-	for _, n := range found {
-		if _, err := verify(s.fs, join(s.dir, n.name)); err == nil {
-			return join(s.dir, n.name), nil
-		} else if unavailable(err) {
-			return "", fmt.Errorf("checkpoint: %w", err)
-		}
-	}
-	return join(s.dir, stepDir(step)), nil
-}
 
 // Dir returns the checkpoint directory.
 func (s *Store) Dir() string { return s.dir }
@@ -122,7 +99,7 @@ func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (SaveResult, 
 }
 
 // begin removes unfinished saves and starts an attempt.
-func (s *Store) begin(meta Meta) (string, error) {
+func (s *Store) begin(ctx context.Context, meta Meta) (string, error) {
 	if meta.Step < 0 {
 		return "", fmt.Errorf("checkpoint: invalid step %d", meta.Step)
 	}
@@ -137,7 +114,7 @@ func (s *Store) begin(meta Meta) (string, error) {
 			return "", err
 		}
 	}
-	return s.fs.begin(s.dir, meta.Step)
+	return s.fs.within(ctx).begin(s.dir, s.run, meta.Step)
 }
 
 // writer returns the writer of this rank's parts. It writes with the ranks that have the same leader.
@@ -160,7 +137,7 @@ func (s *Store) writer(fs fileStore, tmp string, items []Item, all []proposal) (
 }
 
 // commit commits the data that all ranks have synced.
-func (s *Store) commit(tmp, hostSave string, meta Meta, plan []planned, parts []written) (saved SaveResult, err error) {
+func (s *Store) commit(ctx context.Context, tmp, hostSave string, meta Meta, plan []planned, parts []written) (saved SaveResult, err error) {
 	m := s.manifest(hostSave, meta, plan, parts)
 	if err := m.check(); err != nil {
 		return SaveResult{}, fmt.Errorf("checkpoint: the ranks' files are inconsistent: %w", err)
@@ -169,16 +146,15 @@ func (s *Store) commit(tmp, hostSave string, meta Meta, plan []planned, parts []
 	if err != nil {
 		return SaveResult{}, err
 	}
-	for _, f := range m.Files {
-		if err := verifyFile(s.fs, tmp, f); err != nil {
-			return SaveResult{}, fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", join(tmp, f.Name), err, sameDirectory)
-		}
+	fs := s.fs.within(ctx)
+	if err := m.verifyFiles(fs, tmp); err != nil {
+		return SaveResult{}, fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s: %w; %s", tmp, err, sameDirectory)
 	}
-	if err := writeSmall(s.fs, join(tmp, manifestName), b); err != nil {
+	if err := writeSmall(fs, join(tmp, manifestName), b); err != nil {
 		return SaveResult{}, err
 	}
 	saved.Bytes = m.bytes()
-	saved.Path, saved.Notices, err = s.fs.publish(s.dir, tmp, meta.Step, s.run, commitRecord(m, b))
+	saved.Path, saved.Notices, err = fs.publish(s.dir, tmp, meta.Step, s.run, commitRecord(m, b))
 	return saved, err
 }
 
@@ -218,15 +194,25 @@ func (s *Store) manifest(hostSave string, meta Meta, plan []planned, parts []wri
 }
 
 // abandon removes the files of a failed save and returns failure. Every rank has closed its files,
-// unless ranks can no longer communicate.
-func (s *Store) abandon(tmp string, failure error) error {
+// unless ranks can no longer communicate. ctx is that of the save, which may have ended.
+func (s *Store) abandon(ctx context.Context, tmp string, failure error) error {
 	if !s.leads() || tmp == "" {
 		return failure
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
+	limit := cleanUp
+	if ctx.Err() != nil {
+		limit = shortCleanUp
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errLeft)
 	defer cancel()
-	return errors.Join(failure, s.fs.within(ctx).abandon(tmp))
+	return alsoFailed(failure, s.fs.within(ctx).abandon(tmp))
 }
 
-// cleanUp limits the time in which a failed save is removed from an object store. The next save removes the rest.
-const cleanUp = 30 * time.Second
+// Limits of the time in which a failed save is removed from an object store, and one that was interrupted. The next save
+// removes the rest.
+const (
+	cleanUp      = 30 * time.Second
+	shortCleanUp = time.Second
+)
+
+var errLeft = errors.New("the store did not answer in time: the next save removes what is left")

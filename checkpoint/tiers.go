@@ -25,7 +25,7 @@ func NewMemoryStore(memory *os.File, run string, leader int, ranks ProcessGroup,
 	}
 	s, err := NewStore("", run, Config{Dir: Memory}, ranks, device)
 	if err != nil {
-		return nil, errors.Join(err, host.Close())
+		return nil, alsoFailed(err, host.Close())
 	}
 	s.fs, s.leader, s.host = renaming{host}, leader, host
 	return s, nil
@@ -70,7 +70,7 @@ func (s *Store) newest(ctx context.Context, failed []Candidate) (c choice, notic
 	}
 	var mine resolved
 	if s.ranks.Rank() == 0 {
-		mine.Path, notices, err = latest(s.fs, s.dir, s.run, failed)
+		mine.Path, notices, err = latest(s.fs.within(ctx), s.dir, s.run, failed)
 	}
 	all, err := agree(ctx, s.ranks, mine, err)
 	if err != nil || all[0].Path == "" {
@@ -92,6 +92,9 @@ func (s *Store) common(ctx context.Context, failed []Candidate) (c choice, notic
 	found, err := list(s.fs, s.dir)
 	var mine []inHost // newest first
 	for _, f := range found {
+		if err == nil && errors.Is(f.Err, errNewer) {
+			err = f.newer()
+		}
 		if f.Err == nil && owns(s.run, f) && !slices.ContainsFunc(failed, func(x Candidate) bool { return x.Step == f.Step }) {
 			mine = append(mine, inHost{f.Step, f.hostSave})
 		}
@@ -115,9 +118,34 @@ func (s *Store) common(ctx context.Context, failed []Candidate) (c choice, notic
 	return c, notices, nil
 }
 
+// StepPath returns the path of the valid checkpoint of a step in the first of several tiers that has one; "" if none has.
+// A tier that cannot be read is skipped if another one has it. All ranks call it and return the same.
+func StepPath(ctx context.Context, tiers []*Store, step int) (string, error) {
+	var path string
+	var failure error
+	for _, s := range tiers {
+		if s.ranks.Rank() != 0 || path != "" {
+			continue
+		}
+		var err error
+		if path, err = atStep(s.fs.within(ctx), s.dir, step); err != nil {
+			failure = alsoFailed(failure, err)
+		}
+	}
+	if path != "" {
+		failure = nil
+	}
+	all, err := agree(ctx, tiers[0].ranks, path, failure)
+	if err != nil {
+		return "", err
+	}
+	return all[0], nil
+}
+
 // ResumeNewest is Resume with "auto" from the newest checkpoint of several tiers, the first of those with the same step.
 // A checkpoint that is damaged and a tier that cannot be read are skipped with a notice, for the next newest. The notices
-// say how many steps are lost by that. It is an error if nothing can be used and a tier on disk has failed.
+// say how many steps are lost by that. It is an error if nothing can be used and a tier on disk has failed, and if a tier
+// has a checkpoint of a newer format.
 func ResumeNewest(ctx context.Context, tiers []*Store, items []Item) (ResumeResult, error) {
 	failed := make([][]Candidate, len(tiers))
 	var notices []string
@@ -136,7 +164,7 @@ func ResumeNewest(ctx context.Context, tiers []*Store, items []Item) (ResumeResu
 			c, more, err := s.newest(ctx, failed[i])
 			if add(more...); err != nil {
 				var ofTier *rankError // of all ranks; others are of their communication
-				if failure = err; !errors.As(err, &ofTier) {
+				if failure = err; !errors.As(err, &ofTier) || errors.Is(err, errNewer) {
 					return ResumeResult{Notices: notices}, err
 				}
 				add(err.Error())

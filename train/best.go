@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"trireme/checkpoint"
 	"trireme/fault"
 	"trireme/flight"
 	"trireme/internal/conf"
@@ -88,9 +89,24 @@ func (r *Run) updateBest(e monitor.Evaluation) error {
 	}
 	if b := r.state.Best; b == nil || more && v > b.Value || !more && v < b.Value {
 		r.state.Best = &best{e.Step, v}
-		r.store.Protect(int(e.Step))
+		r.protectBest()
 	}
 	return nil
+}
+
+// protectBest keeps the checkpoint of the best evaluation in all tiers that keep checkpoints.
+func (r *Run) protectBest() {
+	for _, s := range r.keeping() {
+		s.Protect(int(r.state.Best.Step))
+	}
+}
+
+// keeping lists the tiers that keep checkpoints, the nearest first.
+func (r *Run) keeping() []*checkpoint.Store {
+	if r.copies.to == nil {
+		return []*checkpoint.Store{r.store}
+	}
+	return []*checkpoint.Store{r.store, r.copies.to}
 }
 
 func (r *Run) isBest(step int64) bool { return r.state.Best != nil && r.state.Best.Step == step }
@@ -108,7 +124,10 @@ func (r *Run) loadBest(ctx context.Context) error {
 		return nil
 	}
 	defer r.deps.Recorder.Leave(r.deps.Recorder.Enter(flight.LoadingWeights, fmt.Sprintf("step-%d", b.Step)))
-	path, err := r.store.StepPath(int(b.Step))
+	path, err := checkpoint.StepPath(ctx, r.keeping(), int(b.Step))
+	if err == nil && path == "" {
+		err = fmt.Errorf("%s has no valid checkpoint of step %d any more", r.store.Dir(), b.Step)
+	}
 	if err != nil {
 		return fmt.Errorf("train: load_best_model_at_end: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"trireme/checkpoint"
+	"trireme/train"
 )
 
 func newRecording() *recordingSink {
@@ -82,4 +83,67 @@ func TestLastTier(t *testing.T) {
 			t.Errorf("async %v, a tier that fails: %q", async, seen.notes)
 		}
 	}
+}
+
+// TestBestAfterLastTier: a run that goes on from the last tier still has its best evaluation if a tier has its checkpoint,
+// which no retention deletes; without that it says so.
+func TestBestAfterLastTier(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		carried bool // the best evaluation
+	}{{"kept", true}, {"gone", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			j := newResumable(t, false, false)
+			last := filepath.Join(j.dir, "last")
+			// It overfits: the first evaluation is the best.
+			j.config.Training.LearningRate, j.config.Training.MaxSteps, j.config.Training.LRScheduler = 2e-2, 40, "constant"
+			j.config.Checkpoint.KeepBest = true
+			j.config.Checkpoint.Tiers = []checkpoint.Tier{{SaveEveryNSteps: 2}, {Dir: last, SaveEveryNSteps: 2, KeepLastN: 1}}
+			seen := newRecording()
+			j.run(t, j.config, 2, 0, seen)
+			best := bestStep(t, filepath.Join(j.config.OutputDir, "checkpoints", "step-40"))
+			if best == 0 || best == 40 {
+				t.Fatalf("the best evaluation is after step %d: the case shows nothing", best)
+			}
+			at := filepath.Join(last, fmt.Sprint("step-", best))
+			// It may have been saved while another copy was in progress.
+			if _, err := os.Stat(at); err != nil {
+				if err := os.CopyFS(at, os.DirFS(filepath.Join(j.config.OutputDir, "checkpoints", filepath.Base(at)))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.RemoveAll(filepath.Join(j.config.OutputDir, "checkpoints")); err != nil {
+				t.Fatal(err)
+			}
+			if !c.carried {
+				if err := os.RemoveAll(at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j.config.Resume, j.config.Training.MaxSteps = "auto", 46
+			seen = newRecording()
+			j.run(t, j.config, 2, 0, seen)
+			if !slices.Equal(seen.begun, []int64{40}) {
+				t.Fatalf("continued after %v: %q", seen.begun, seen.notes)
+			}
+			dropped := slices.ContainsFunc(seen.notes, func(n string) bool { return strings.Contains(n, "does not carry over") })
+			if got := bestStep(t, filepath.Join(j.config.OutputDir, "checkpoints", "step-46")); (got == best) != c.carried || dropped == c.carried {
+				t.Errorf("the best is of step %d, it was %d: %q", got, best, seen.notes)
+			}
+			if _, err := checkpoint.Open(at); c.carried && err != nil {
+				t.Errorf("the best was deleted: %v", err)
+			}
+		})
+	}
+}
+
+func bestStep(t *testing.T, dir string) int64 {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	step, _ := train.BestStep(c.Meta().State)
+	return step
 }

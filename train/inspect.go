@@ -64,7 +64,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	if _, _, err := cfg.Parallel.Resolve(ranks, local); err != nil {
 		return nil, input(err)
 	}
-	if err := cfg.Checkpoint.Disk().CheckRanks(cfg.OutputDir, ranks); err != nil {
+	if err := cfg.Checkpoint.Check(cfg.OutputDir, ranks); err != nil {
 		return nil, input(err)
 	}
 	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" && !objectstore.IsURL(dir) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"trireme/data"
 	"trireme/fault"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
 )
 
 // resume loads a checkpoint if the configuration asks for one and it exists. It returns notes for the
@@ -57,15 +57,33 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		r.Config.Recompute.Apply(r.model.Units())
 	}
 	notes = append(got.Notices, fmt.Sprintf("resuming from %s, saved by %s", got.Path, count(got.Meta.WorldSize, "rank")))
-	if from := filepath.Dir(got.Path); p.Best != nil && from != filepath.Clean(r.store.Dir()) && from != checkpoint.Memory {
-		notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not carry over to this run", p.Best.Step))
-		p.Best = nil
-	}
 	if p.Best != nil {
-		r.store.Protect(int(p.Best.Step))
+		carried, err := r.carriesOver(ctx, got.Path, p.Best.Step)
+		if err != nil {
+			return nil, err
+		}
+		if !carried {
+			notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not carry over to this run", p.Best.Step))
+			p.Best = nil
+		}
 	}
-	r.state = p
+	if r.state = p; p.Best != nil {
+		r.protectBest()
+	}
 	return slices.Concat(notes, changed, otherMachine(p.Machine, r.Config.Device.Kind(r.backend)), r.changes(got.Meta, p)), nil
+}
+
+// carriesOver reports whether the best evaluation, after a step, counts for a run that goes on from a path: its checkpoint
+// is beside that, or, if that is in the last tier, in any tier. All ranks call it.
+func (r *Run) carriesOver(ctx context.Context, path string, step int64) (bool, error) {
+	switch from := objectstore.Dir(path); {
+	case from == checkpoint.Memory, from == objectstore.Clean(r.store.Dir()):
+		return true, nil
+	case r.copies.to == nil || from != objectstore.Clean(r.copies.to.Dir()):
+		return false, nil
+	}
+	kept, err := checkpoint.StepPath(ctx, r.keeping(), int(step))
+	return kept != "", err
 }
 
 // otherMachine returns a note if a checkpoint was saved on a machine that rounds in another way. was is empty in

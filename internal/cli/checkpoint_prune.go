@@ -148,7 +148,7 @@ func (s *savedRun) lock() (release func() error, err error) {
 		if s.owner != "" {
 			dirs = append(dirs, s.owner)
 		}
-	case s.owner != "" && isInside(s.dir, s.owner):
+	case s.owner != "" && rundir.IsInside(s.dir, s.owner):
 		dirs = []string{s.owner}
 	case s.owner != "":
 		dirs = append(dirs, s.owner)

@@ -133,7 +133,7 @@ func sets(assignments []string, prefix string) bool {
 // internalVars are TRIREME_ variables that name no key.
 var internalVars = map[string]bool{
 	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, "TRIREME_MEMORY_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, rendezvous.InsecureVar: true, rendezvous.ProcessRanksVar: true, rendezvous.LoopbackVar: true, rendezvous.FirstWorldVar: true, recordsVar: true, detachVar: true, netif.LocalAddrVar: true, startTimeVar: true,
-	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, pipedVar: true, workerVar: true, trialVar: true,
+	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, tierLockVar: true, pipedVar: true, workerVar: true, trialVar: true,
 }
 
 // environment returns the variables that may name keys.

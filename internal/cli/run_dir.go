@@ -29,6 +29,7 @@ const (
 	runVar            = "TRIREME_RUN"
 	lockVar           = "TRIREME_LOCK_FD"
 	checkpointLockVar = "TRIREME_CHECKPOINT_LOCK_FD"
+	tierLockVar       = "TRIREME_TIER_LOCK_FD"
 )
 
 type runID struct {
@@ -80,7 +81,7 @@ func (j *job) findRun(launched bool) error {
 	if dir == "" {
 		return j.setRun(runID{})
 	}
-	for _, at := range append(j.adjacentDirs(dir), dir, j.lockedSaves()) {
+	for _, at := range append(j.adjacentDirs(dir), dir, j.lockedSaves(), j.lockedTier(dir)) {
 		if !launched && at != "" {
 			if err := rundir.CheckFree(at); err != nil {
 				return busyError(err)

@@ -34,7 +34,7 @@ func busyError(err error) error {
 	return &Exit{CodeUsage, &Problem{Text: in.Error(), Try: try, Err: err}}
 }
 
-// lockRun locks the output directory, and a checkpoint.dir outside it, for this process and rank 0.
+// lockRun locks the output directory, and a checkpoint.dir and a last tier outside it, for this process and rank 0.
 // Under the lock it checks that the directory of a new run contains no other.
 func (j *job) lockRun(stderr io.Writer) (err error) {
 	dir, saves := j.cfg.OutputDir, j.lockedSaves()
@@ -51,11 +51,14 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 	if err := j.acquire(lockVar, dir, stderr); err != nil {
 		return err
 	}
-	inside := saves != "" && isInside(saves, dir)
+	inside := saves != "" && rundir.IsInside(saves, dir)
 	if saves != "" && !inside {
 		if err := j.acquire(checkpointLockVar, saves, stderr); err != nil {
 			return err
 		}
+	}
+	if err := j.lockTier(dir, stderr); err != nil {
+		return err
 	}
 	for _, at := range j.adjacentDirs(dir) {
 		if err := rundir.CheckFree(at); err != nil {
@@ -93,27 +96,50 @@ func (j *job) lockedSaves() string {
 	return dir
 }
 
+// lockedTier returns the last tier if it is a directory outside the output directory.
+func (j *job) lockedTier(dir string) string {
+	t, ok := j.cfg.Checkpoint.Remote()
+	if !ok || objectstore.IsURL(t.Dir) || rundir.IsInside(t.Dir, dir) {
+		return ""
+	}
+	return t.Dir
+}
+
+// lockTier locks the last tier. A run that continues does without it if it cannot be reached: it has nearer checkpoints, or
+// fails when it looks for some.
+func (j *job) lockTier(dir string, stderr io.Writer) error {
+	at := j.lockedTier(dir)
+	if at == "" {
+		return nil
+	}
+	err := j.acquire(tierLockVar, at, stderr)
+	var in *rundir.InUseError
+	if err == nil || errors.As(err, &in) || !j.continues() {
+		return err
+	}
+	_, err = fmt.Fprintf(stderr, "warning: %v: its checkpoints are not seen, and nothing is copied to it until it is back\n", err)
+	return err
+}
+
 // adjacentDirs returns directories whose lock another run may hold for the same checkpoints: the
-// parent of checkpoint.dir, or the default checkpoint directory.
-func (j *job) adjacentDirs(dir string) []string {
+// parent of checkpoint.dir and of the last tier, or the default checkpoint directory.
+func (j *job) adjacentDirs(dir string) (all []string) {
 	switch saves := j.lockedSaves(); {
 	case j.cfg.Checkpoint.Disk().Dir != "" && saves == "":
-		return nil
 	case saves == "":
-		return []string{j.cfg.Checkpoint.Directory(dir)}
-	case isInside(saves, dir):
-		return nil
-	default:
-		return []string{filepath.Dir(resolve(saves))}
+		all = append(all, j.cfg.Checkpoint.Directory(dir))
+	case !rundir.IsInside(saves, dir):
+		all = append(all, filepath.Dir(rundir.Resolve(saves)))
 	}
+	if tier := j.lockedTier(dir); tier != "" {
+		all = append(all, filepath.Dir(rundir.Resolve(tier)))
+	}
+	return all
 }
 
 // acquire creates a directory if needed and locks it.
 func (j *job) acquire(name, dir string, stderr io.Writer) error {
-	key := "output_dir"
-	if name == checkpointLockVar {
-		key = "checkpoint.dir"
-	}
+	key := map[string]string{lockVar: "output_dir", checkpointLockVar: "checkpoint.dir", tierLockVar: "checkpoint.tiers"}[name]
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return &Exit{CodeUsage, fmt.Errorf("%s: %w", key, err)}
 	}
@@ -147,14 +173,14 @@ func hostname() string {
 
 // moveAside renames a locked directory that contains another run, and locks an empty one at its path.
 func (j *job) moveAside(name, dir string, stderr io.Writer) error {
-	if isInside(".", dir) {
+	if rundir.IsInside(".", dir) {
 		return usage("move_aside cannot rename "+dir+": the working directory is in it", "another --output_dir")
 	}
 	for _, in := range []struct{ key, path string }{
 		{"resume", strings.TrimPrefix(j.cfg.Resume, "none")}, {"model.path", j.cfg.Model.Path}, {"model.config", j.cfg.Model.Config},
 		{"data.path", j.cfg.Data.Path}, {"data.eval_path", j.cfg.Data.EvalPath}, {"data.tokenizer", j.cfg.Data.Tokenizer},
 	} {
-		if in.path != "" && isInside(in.path, dir) {
+		if in.path != "" && rundir.IsInside(in.path, dir) {
 			return usage(fmt.Sprintf("move_aside cannot rename %s: %s uses %s in it", dir, in.key, in.path), "another --output_dir")
 		}
 	}
@@ -174,23 +200,4 @@ func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 	}
 	delete(j.locks, name)
 	return j.acquire(name, real, stderr)
-}
-
-// isInside reports whether a path is in a directory.
-func isInside(path, dir string) bool {
-	rel, err := filepath.Rel(resolve(dir), resolve(path))
-	return err == nil && filepath.IsLocal(rel)
-}
-
-// resolve returns the absolute path with symbolic links resolved in its existing part.
-func resolve(path string) string {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	dir, base := filepath.Split(path)
-	return filepath.Join(resolve(dir), base)
 }

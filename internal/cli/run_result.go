@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"time"
 
+	"trireme/checkpoint"
 	"trireme/internal/bench"
 	"trireme/internal/runlog"
 	"trireme/monitor"
@@ -63,7 +64,7 @@ func readRunResult(dir string, began time.Time) (*runResult, error) {
 	return r, nil
 }
 
-func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {
+func (r *runResult) printDone(ctx context.Context, w io.Writer, c train.Config, took time.Duration) {
 	if r.steps > 0 {
 		mean, deviation := meanOf(r.times)
 		fmt.Fprintf(w, "done: %s in %s (%s ms per step, standard deviation %s); %s, %s tokens/s; loss %.4f in the last step\n",
@@ -84,11 +85,12 @@ func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {
 		return
 	}
 	where := "its checkpoint was not kept. try: --set training.load_best_model_at_end=true"
-	if dir := checkpointOf(c, best.Step); exists(dir) {
-		where = dir
-	}
 	if c.Training.LoadBestModelAtEnd {
 		where = "exported"
+	} else if at, err := checkpointOf(ctx, c, best.Step); err != nil {
+		where = fmt.Sprintf("its checkpoint cannot be looked up: %v", err)
+	} else if at != "" {
+		where = at
 	}
 	fmt.Fprintf(w, "evaluation: best %s at step %d (%s); last %s at step %d\n", evalScores(best), best.Step, where, evalScores(last), last.Step)
 }
@@ -104,8 +106,13 @@ func meanOf(v []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-func checkpointOf(c train.Config, step int64) string {
-	return filepath.Join(c.Checkpoint.Directory(c.OutputDir), fmt.Sprintf("step-%d", step))
+// checkpointOf returns the path of the checkpoint of a step in the first tier that has it; "" if none has.
+func checkpointOf(ctx context.Context, c train.Config, step int64) (string, error) {
+	path, err := checkpoint.AtStep(ctx, c.Checkpoint.Directory(c.OutputDir), int(step))
+	if t, ok := c.Checkpoint.Remote(); ok && path == "" && err == nil {
+		path, err = checkpoint.AtStep(ctx, t.Dir, int(step))
+	}
+	return path, err
 }
 
 func evalScores(e monitor.Evaluation) string {
@@ -129,7 +136,7 @@ func shortDuration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-func (r *runResult) report(to *trainReport, c train.Config) {
+func (r *runResult) report(ctx context.Context, to *trainReport, c train.Config) {
 	if r.last != nil {
 		to.Steps, to.Loss = r.last.Step, finite(r.last.Loss)
 	}
@@ -142,8 +149,6 @@ func (r *runResult) report(to *trainReport, c train.Config) {
 	}
 	if best, ok := c.Training.Best(r.evals); ok {
 		to.Best = &bestReport{Step: best.Step, Loss: finite(best.Loss), Accuracy: finiteOrNil(best.Accuracy)}
-		if dir := checkpointOf(c, best.Step); exists(dir) {
-			to.Best.Checkpoint = dir
-		}
+		to.Best.Checkpoint, _ = checkpointOf(ctx, c, best.Step) // of a store that does not answer, it is not known
 	}
 }

@@ -77,7 +77,7 @@ func checkRemovable(dir string) error {
 		return usage(dir+" is a symbolic link", "the directory that it names")
 	case !st.IsDir() || !runlog.Is(dir):
 		return usage(dir+" is not the directory of a run: it has neither "+rundir.Identity+" nor "+rundir.Metrics, "trireme runs ls")
-	case isInside(".", dir):
+	case rundir.IsInside(".", dir):
 		return usage("the working directory is in "+dir, "another working directory")
 	}
 	if o, held := rundir.Holder(dir); held {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"trireme/checkpoint"
+	"trireme/internal/objectstore/objectstoretest"
 	"trireme/monitor"
 )
 
@@ -34,13 +35,15 @@ type tierMode struct {
 	memory int    // steps between checkpoints in memory; 0: none
 	disk   int    // and on disk
 	late   int    // steps by which one on disk may be committed late
+	last   bool   // there is a last tier, in an object store: LAST in config
 }
 
 var tierModes = []tierMode{
-	{"sync", "{save_every_n_steps: 2}", 0, 2, 0},
-	{"async", "{save_every_n_steps: 2, async: true}", 0, 2, 2},
-	{"memory and disk", "{tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 6}]}", 1, 6, 0},
-	{"memory and disk, async", "{async: true, tiers: [{dir: memory, save_every_n_steps: 3}, {save_every_n_steps: 6, keep_last_n: 2}]}", 3, 6, 6},
+	{"sync", "{save_every_n_steps: 2}", 0, 2, 0, false},
+	{"async", "{save_every_n_steps: 2, async: true}", 0, 2, 2, false},
+	{"memory and disk", "{tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 6}]}", 1, 6, 0, false},
+	{"memory and disk, async", "{async: true, tiers: [{dir: memory, save_every_n_steps: 3}, {save_every_n_steps: 6, keep_last_n: 2}]}", 3, 6, 6, false},
+	{"memory, disk and store", "{async: true, tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 2, keep_last_n: 2}, {dir: LAST, save_every_n_steps: 4, keep_last_n: 2}]}", 1, 2, 2, true},
 }
 
 // least is the step that a start has after a kill, when the record of step had been written.
@@ -75,11 +78,13 @@ type tierTally struct {
 	late                int            // the run had ended
 	lost                map[int]int    // kills by steps that were done again
 	checked, unfinished int            // checkpoints with the digest of their step, and directories that are none
+	fromStore           int            // starts without the disk, from the last tier
 }
 
 // TestTierKills kills a rank, the launcher, or all, at random moments of runs with checkpoints in all tiers. The job
 // goes on, by itself or by the same command, after the newest save before the kill; each checkpoint that verifies has
-// the state of its step in a run without kills; and the last state is that of this run. -tierkills sets the number.
+// the state of its step in a run without kills; and the last state is that of this run. If all are killed in a run with a
+// last tier, its disk is lost too: it goes on from there. -tierkills sets the number.
 func TestTierKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -100,6 +105,7 @@ device: {threads: 1}
 	if err := os.WriteFile(filepath.Join(m.dir, "tiers.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	objectstoretest.Start(t) // in the environment of all runs
 	want := m.digests(t)
 	tally := &tierTally{kills: map[string]int{}, lost: map[int]int{}}
 	t.Run("runs", func(t *testing.T) {
@@ -118,7 +124,7 @@ device: {threads: 1}
 			})
 		}
 	})
-	t.Logf("seed %d: kills %v, %d after the end; kills by steps done again: %v; %d checkpoints have the digest of their step, %d directories are unfinished", *tierKillSeed, tally.kills, tally.late, tally.lost, tally.checked, tally.unfinished)
+	t.Logf("seed %d: kills %v, %d after the end; kills by steps done again: %v; %d checkpoints have the digest of their step, %d directories are unfinished; %d starts from the store alone", *tierKillSeed, tally.kills, tally.late, tally.lost, tally.checked, tally.unfinished, tally.fromStore)
 }
 
 // digests trains without kills and returns the digest of the state after each step.
@@ -157,7 +163,7 @@ func digestOf(dir string) (string, error) {
 
 func (j *tierJob) start() {
 	j.cmd = exec.Command(j.exe, "train", "--config", "tiers.yaml", "--output_dir", j.out, "--resume", "auto", "--nproc", "2", "--max_restarts", "100",
-		"--set", "checkpoint="+j.mode.config)
+		"--set", "checkpoint="+strings.ReplaceAll(j.mode.config, "LAST", j.last()))
 	j.cmd.Dir, j.cmd.Stdout, j.cmd.Stderr, j.cmd.WaitDelay = j.dir, &j.text, &j.text, 5*time.Second
 	j.cmd.Env = append(os.Environ(), "HOME="+j.dir, "TMPDIR="+j.temp(j.out))
 	if err := j.cmd.Start(); err != nil {
@@ -166,6 +172,12 @@ func (j *tierJob) start() {
 	j.ended = make(chan struct{})
 	go func(c *exec.Cmd, ended chan struct{}) { c.Wait(); close(ended) }(j.cmd, j.ended)
 }
+
+// last is the directory of the last tier.
+func (j *tierJob) last() string { return "s3://" + objectstoretest.Bucket + "/" + j.out }
+
+// disk is the directory of the run's checkpoints.
+func (j *tierJob) disk() string { return filepath.Join(j.dir, j.out, "checkpoints") }
 
 // until waits for a condition, or the end of the launcher. It fails after a minute.
 func (j *tierJob) until(what string, ready func() bool) bool {
@@ -226,8 +238,10 @@ func (j *tierJob) run(n, first int, r *rand.Rand) {
 	if code := j.cmd.ProcessState.ExitCode(); code != 0 {
 		j.t.Fatalf("code %d\n%s", code, &j.text)
 	}
-	if newest := j.verify(); newest != tierSteps {
-		j.t.Errorf("the last checkpoint is of step %d\n%s", newest, &j.text)
+	for _, dir := range []string{j.disk(), j.last()} {
+		if newest := j.verify(dir); newest != tierSteps && (j.mode.last || dir == j.disk()) {
+			j.t.Errorf("the last checkpoint in %s is of step %d\n%s", dir, newest, &j.text)
+		}
 	}
 	if left := glob(j.temp(j.out), "*"); len(left) > 0 {
 		j.t.Errorf("left are %v", left)
@@ -244,6 +258,7 @@ func (j *tierJob) kill(victim int, r *rand.Rand) bool {
 	ranks := children(j.cmd.Process.Pid)
 	time.Sleep(time.Duration(r.IntN(8000)) * time.Microsecond)
 	step, starts := j.step(), len(j.starts())
+	least := j.mode.least(step, victim > 0)
 	if began = max(began, starts); len(ranks) == 0 {
 		return false
 	}
@@ -269,8 +284,20 @@ func (j *tierJob) kill(victim int, r *rand.Rand) bool {
 				j.t.Fatalf("processes are left: %v", ranks)
 			}
 		}
-		if newest := j.verify(); newest < j.mode.least(step, true) {
+		newest := j.verify(j.disk())
+		if newest < least {
 			j.t.Errorf("killed after step %d, the newest checkpoint on disk is of step %d", step, newest)
+		}
+		if copied := j.verify(j.last()); copied > newest {
+			j.t.Errorf("the last tier has step %d, the disk %d", copied, newest)
+		} else if victim == 2 && j.mode.last {
+			if err := os.RemoveAll(j.disk()); err != nil {
+				j.t.Fatal(err)
+			}
+			least = copied
+			j.tally.mu.Lock()
+			j.tally.fromStore++
+			j.tally.mu.Unlock()
 		}
 		j.start()
 	}
@@ -278,7 +305,7 @@ func (j *tierJob) kill(victim int, r *rand.Rand) bool {
 		return false // the last step was done, and the launcher did not restart the rank
 	}
 	after := j.starts()[began]
-	if after < j.mode.least(step, victim > 0) {
+	if after < least {
 		j.t.Errorf("%s: killed after step %d, went on after step %d\n%s", j.mode.name, step, after, &j.text)
 	}
 	j.tally.mu.Lock()
@@ -288,9 +315,9 @@ func (j *tierJob) kill(victim int, r *rand.Rand) bool {
 	return true
 }
 
-// verify compares all checkpoints on disk that verify with the run without kills, and returns the newest step.
-func (j *tierJob) verify() (newest int) {
-	found, err := checkpoint.List(filepath.Join(j.dir, j.out, "checkpoints"))
+// verify compares all checkpoints in a directory that verify with the run without kills, and returns the newest step.
+func (j *tierJob) verify(dir string) (newest int) {
+	found, err := checkpoint.List(dir)
 	if err != nil {
 		j.t.Fatal(err)
 	}

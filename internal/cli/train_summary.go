@@ -37,7 +37,7 @@ func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) er
 	if err != nil {
 		return err
 	}
-	r.printDone(w, j.cfg, time.Since(began))
+	r.printDone(ctx, w, j.cfg, time.Since(began))
 	if ranks[0].Total > 0 { // the run made steps
 		if err := printMemory(w, plan, ranks); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) err
 	if err != nil {
 		return err
 	}
-	records.report(&r, j.cfg)
+	records.report(ctx, &r, j.cfg)
 	return writeJSON(w, r)
 }
 

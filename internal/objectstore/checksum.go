@@ -58,8 +58,8 @@ func (c *Client) Checksum(ctx context.Context, at Path) (Info, Checksum, error) 
 }
 
 func (c *Client) head(ctx context.Context, at Path, mode types.ChecksumMode) (info Info, out *s3.HeadObjectOutput, err error) {
-	err = c.do(ctx, "look up", at, 0, func(ctx context.Context) (err error) {
-		out, err = c.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key, ChecksumMode: mode})
+	err = c.do(ctx, "look up", at, 0, func(ctx context.Context, api *s3.Client) (err error) {
+		out, err = api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key, ChecksumMode: mode})
 		if err == nil {
 			info = Info{at, aws.ToInt64(out.ContentLength), aws.ToTime(out.LastModified), aws.ToString(out.ETag)}
 		}

@@ -41,10 +41,9 @@ const (
 
 // Client is a connection to an object store. It is safe for concurrent use.
 type Client struct {
-	api       *s3.Client
-	o         Options
-	endpoint  string // "" for AWS
-	anonymous error  // why requests are not signed; nil if they are
+	o        Options
+	endpoint string // "" for AWS
+	sign     signing
 
 	mu      sync.Mutex
 	reading []*Object // that have blocks read ahead, the last one used last
@@ -60,7 +59,8 @@ var connections = sync.OnceValue(func() *awshttp.BuildableClient {
 
 // New returns a Client with the endpoint, region and credentials of the environment: AWS_ENDPOINT_URL_S3,
 // AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE, AWS_ACCESS_KEY_ID and so on, the files in ~/.aws, and the roles of
-// instances and containers. Without credentials, requests are not signed, as for public buckets.
+// instances and containers. Requests for them are part of the first request to the store and repeated like it. Without
+// any, requests are not signed, as for public buckets.
 func New(ctx context.Context, o Options) (*Client, error) {
 	for _, d := range []struct{ v, or *time.Duration }{{&o.Wait, ptr(100 * time.Millisecond)}, {&o.Limit, ptr(30 * time.Second)}} {
 		if *d.v == 0 {
@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.api = s3.NewFromConfig(cfg, func(s *s3.Options) {
+	c.sign.signed = s3.NewFromConfig(cfg, func(s *s3.Options) {
 		s.Retryer = aws.NopRetryer{} // Client.do repeats requests
 		// Stores of other makers know no checksums in trailers. Uploads have one in a header.
 		s.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
@@ -90,7 +90,9 @@ func New(ctx context.Context, o Options) (*Client, error) {
 			c.endpoint = *s.BaseEndpoint
 			s.UsePathStyle = pathStyle(c.endpoint)
 		}
+		s.HTTPClient = bounded{s.HTTPClient}
 	})
+	c.sign.unsigned = s3.New(c.sign.signed.Options(), func(s *s3.Options) { s.Credentials = aws.AnonymousCredentials{} })
 	return c, nil
 }
 
@@ -114,13 +116,7 @@ func (c *Client) config(ctx context.Context) (aws.Config, error) {
 	if cfg.Region == "" {
 		cfg.Region = "us-east-1" // what other stores expect; AWS names the right one in its answer
 	}
-	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		if ctx.Err() != nil {
-			return cfg, fmt.Errorf("credentials of AWS: %w", context.Cause(ctx))
-		}
-		c.anonymous = oneLine(err)
-		cfg.Credentials = aws.AnonymousCredentials{}
-	}
+	c.sign.from = cfg.Credentials
 	return cfg, nil
 }
 

@@ -7,13 +7,17 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// maxListed bounds the objects of a directory.
-const maxListed = 1 << 20
+// maxListed bounds the objects of a directory. A page counts as leastPage or more.
+const (
+	maxListed = 1 << 20
+	leastPage = 256
+)
 
 // ReadDir returns the names in a directory, sorted: of objects, and of the directories that their keys imply. One
 // without any does not exist.
@@ -31,8 +35,8 @@ func (c *Client) ReadDir(ctx context.Context, dir Path) ([]string, error) {
 		return nil, err
 	}
 	valid := names[:0]
-	for _, name := range names {
-		if name, ok := strings.CutPrefix(name, dir.prefix()); ok && validKey(name) && !strings.Contains(name, "/") {
+	for _, key := range names {
+		if name, ok := dir.below(key); ok && !strings.Contains(name, "/") {
 			valid = append(valid, name)
 		}
 	}
@@ -50,7 +54,7 @@ func (c *Client) List(ctx context.Context, dir Path) ([]Info, error) {
 	err := c.list(ctx, dir, "", func(out *s3.ListObjectsV2Output) {
 		for _, o := range out.Contents {
 			key := aws.ToString(o.Key)
-			if rest, ok := strings.CutPrefix(key, dir.prefix()); ok && validKey(rest) && len(key) <= maxKey {
+			if _, ok := dir.below(key); ok {
 				all = append(all, Info{Path{dir.Bucket, key}, aws.ToInt64(o.Size), aws.ToTime(o.LastModified), aws.ToString(o.ETag)})
 			}
 		}
@@ -67,15 +71,15 @@ func (c *Client) list(ctx context.Context, dir Path, delimiter string, page func
 	}
 	for n := 0; ; {
 		var out *s3.ListObjectsV2Output
-		err := c.do(ctx, "list", dir, 0, func(ctx context.Context) (err error) {
-			out, err = c.api.ListObjectsV2(ctx, in)
+		err := c.do(ctx, "list", dir, 0, func(ctx context.Context, api *s3.Client) (err error) {
+			out, err = api.ListObjectsV2(ctx, in)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		page(out)
-		n += len(out.Contents) + len(out.CommonPrefixes)
+		n += max(leastPage, len(out.Contents)+len(out.CommonPrefixes))
 		last := in.ContinuationToken
 		if in.ContinuationToken = out.NextContinuationToken; !aws.ToBool(out.IsTruncated) {
 			return nil
@@ -86,21 +90,25 @@ func (c *Client) list(ctx context.Context, dir Path, delimiter string, page func
 	}
 }
 
-// upload is an unfinished multipart upload.
-type upload struct {
-	at Path
-	id string
+// noUploads are answers of stores that do not list uploads, or not to these credentials.
+var noUploads = []int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+
+// Upload is an unfinished multipart upload.
+type Upload struct {
+	Path  Path
+	Began time.Time // by the store's clock; zero: unknown
+	id    string
 }
 
-// uploads lists the unfinished uploads in a directory. A store that does not say has none: a rule of the bucket deletes
+// Uploads lists the unfinished uploads in a directory. A store that does not say has none: a rule of the bucket deletes
 // them with time.
-func (c *Client) uploads(ctx context.Context, dir Path) (all []upload, err error) {
+func (c *Client) Uploads(ctx context.Context, dir Path) (all []Upload, err error) {
 	in := &s3.ListMultipartUploadsInput{Bucket: &dir.Bucket, Prefix: aws.String(dir.prefix())}
 	for n := 0; n < maxListed; {
 		var out *s3.ListMultipartUploadsOutput
-		err := c.do(ctx, "list the uploads in", dir, 0, func(ctx context.Context) (err error) {
-			out, err = c.api.ListMultipartUploads(ctx, in)
-			if status, _ := answer(err); status == http.StatusForbidden || status == http.StatusNotFound || status == http.StatusNotImplemented {
+		err := c.do(ctx, "list the uploads in", dir, 0, func(ctx context.Context, api *s3.Client) (err error) {
+			out, err = api.ListMultipartUploads(ctx, in)
+			if status, _ := answer(err); slices.Contains(noUploads, status) {
 				out, err = &s3.ListMultipartUploadsOutput{}, nil
 			}
 			return err
@@ -108,10 +116,11 @@ func (c *Client) uploads(ctx context.Context, dir Path) (all []upload, err error
 		if err != nil {
 			return nil, err
 		}
-		n += len(out.Uploads)
+		n += max(leastPage, len(out.Uploads))
 		for _, u := range out.Uploads {
-			if key := aws.ToString(u.Key); strings.HasPrefix(key, dir.prefix()) {
-				all = append(all, upload{Path{dir.Bucket, key}, aws.ToString(u.UploadId)})
+			key := aws.ToString(u.Key)
+			if _, ok := dir.below(key); ok {
+				all = append(all, Upload{Path{dir.Bucket, key}, aws.ToTime(u.Initiated), aws.ToString(u.UploadId)})
 			}
 		}
 		if !aws.ToBool(out.IsTruncated) || len(out.Uploads) == 0 {
@@ -122,9 +131,12 @@ func (c *Client) uploads(ctx context.Context, dir Path) (all []upload, err error
 	return all, nil
 }
 
+// RemoveUpload ends an unfinished upload. It succeeds if there is none.
+func (c *Client) RemoveUpload(ctx context.Context, u Upload) error { return c.abort(ctx, u.Path, u.id) }
+
 func (c *Client) abort(ctx context.Context, at Path, id string) error {
-	return c.do(ctx, "stop the upload of", at, 0, func(ctx context.Context) error {
-		_, err := c.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &at.Bucket, Key: &at.Key, UploadId: &id})
+	return c.do(ctx, "stop the upload of", at, 0, func(ctx context.Context, api *s3.Client) error {
+		_, err := api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &at.Bucket, Key: &at.Key, UploadId: &id})
 		if status, _ := answer(err); status == http.StatusNotFound {
 			return nil
 		}

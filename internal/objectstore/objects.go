@@ -54,8 +54,8 @@ func (c *Client) Put(ctx context.Context, at Path, b []byte) error { return c.pu
 
 func (c *Client) put(ctx context.Context, at Path, b []byte, ifNoneMatch *string) error {
 	sum := checksum(b)
-	return c.do(ctx, "write", at, int64(len(b)), func(ctx context.Context) error {
-		out, err := c.api.PutObject(ctx, &s3.PutObjectInput{
+	return c.do(ctx, "write", at, int64(len(b)), func(ctx context.Context, api *s3.Client) error {
+		out, err := api.PutObject(ctx, &s3.PutObjectInput{
 			Bucket: &at.Bucket, Key: &at.Key, Body: bytes.NewReader(b), ContentLength: aws.Int64(int64(len(b))),
 			ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c, ChecksumCRC32C: sum, IfNoneMatch: ifNoneMatch,
 		})
@@ -68,7 +68,7 @@ func (c *Client) put(ctx context.Context, at Path, b []byte, ifNoneMatch *string
 			case errors.Is(err, ErrUnavailable): // whose object it is, is not known
 				return err
 			}
-			return permanent{ErrExists}
+			return permanent{ErrExists, "a prefix that no other run writes to"}
 		}
 		if err != nil {
 			return err
@@ -106,14 +106,14 @@ func (c *Client) read(ctx context.Context, at Path, b []byte, off int64, tag str
 	if tag != "" {
 		match = &tag
 	}
-	err = c.do(ctx, "read", at, int64(len(b)), func(ctx context.Context) error {
+	err = c.do(ctx, "read", at, int64(len(b)), func(ctx context.Context, api *s3.Client) error {
 		first := off + int64(n)
-		out, err := c.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &at.Bucket, Key: &at.Key, IfMatch: match, Range: aws.String(fmt.Sprintf("bytes=%d-%d", first, off+int64(len(b))-1))})
+		out, err := api.GetObject(ctx, &s3.GetObjectInput{Bucket: &at.Bucket, Key: &at.Key, IfMatch: match, Range: aws.String(fmt.Sprintf("bytes=%d-%d", first, off+int64(len(b))-1))})
 		switch status, _ := answer(err); {
 		case status == http.StatusPreconditionFailed:
-			return permanent{ErrReplaced}
+			return permanent{ErrReplaced, "again, when nothing writes there"}
 		case status == http.StatusRequestedRangeNotSatisfiable: // after its end
-			head, err := c.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key})
+			head, err := api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.Bucket, Key: &at.Key})
 			if err == nil {
 				info = Info{at, aws.ToInt64(head.ContentLength), aws.ToTime(head.LastModified), aws.ToString(head.ETag)}
 			}
@@ -127,7 +127,7 @@ func (c *Client) read(ctx context.Context, at Path, b []byte, off int64, tag str
 			from, to, size, ok = 0, min(aws.ToInt64(out.ContentLength), int64(len(b)))-1, aws.ToInt64(out.ContentLength), true
 		}
 		if !ok || from != first || to-from+1 > int64(len(b)-n) || to-from+1 < min(int64(len(b)-n), size-first) {
-			return permanent{fmt.Errorf("the store answered with the range %q for bytes from %d on", aws.ToString(out.ContentRange), first)}
+			return permanent{fmt.Errorf("the store answered with the range %q for bytes from %d on", aws.ToString(out.ContentRange), first), "a store that sends ranges of objects, or without a proxy"}
 		}
 		info = Info{at, size, aws.ToTime(out.LastModified), aws.ToString(out.ETag)}
 		if match == nil && info.Tag != "" { // later attempts read the same object
@@ -176,8 +176,8 @@ func parseSize(s string) (n int64, ok bool) {
 
 // Remove deletes an object. It succeeds if there is none.
 func (c *Client) Remove(ctx context.Context, at Path) error {
-	return c.do(ctx, "delete", at, 0, func(ctx context.Context) error {
-		_, err := c.api.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &at.Bucket, Key: &at.Key})
+	return c.do(ctx, "delete", at, 0, func(ctx context.Context, api *s3.Client) error {
+		_, err := api.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &at.Bucket, Key: &at.Key})
 		if status, code := answer(err); status == http.StatusNotFound && code != "NoSuchBucket" {
 			return nil
 		}
@@ -197,14 +197,9 @@ func (c *Client) RemoveAll(ctx context.Context, dir Path) error {
 	if err := concurrent.Each(atOnce, len(all), func(_, i int) error { return c.Remove(ctx, all[i].Path) }); err != nil {
 		return err
 	}
-	return c.RemoveUploads(ctx, dir)
-}
-
-// RemoveUploads ends all unfinished uploads in a directory.
-func (c *Client) RemoveUploads(ctx context.Context, dir Path) error {
-	all, err := c.uploads(ctx, dir)
+	uploads, err := c.Uploads(ctx, dir)
 	if err != nil {
 		return err
 	}
-	return concurrent.Each(atOnce, len(all), func(_, i int) error { return c.abort(ctx, all[i].at, all[i].id) })
+	return concurrent.Each(atOnce, len(uploads), func(_, i int) error { return c.RemoveUpload(ctx, uploads[i]) })
 }

@@ -158,7 +158,8 @@ func TestErrors(t *testing.T) {
 	}
 	srv.Set(at.Key, make([]byte, 100_000))
 	_, err = o.ReadAt(make([]byte, 10), 90_000)
-	one(err, "it was replaced while it was read")
+	one(err, "it was replaced while it was read. try: ")
+	one(c.PutNew(t.Context(), at, []byte("x")), "there is an object of that name. try: ")
 }
 
 // TestHang: a store that does not answer, and one that a caller does not wait for.

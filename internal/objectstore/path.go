@@ -63,6 +63,12 @@ func Parse(url string) (Path, error) {
 	return p, nil
 }
 
+// below returns the rest of a key that a store listed; false if it is not below the directory p, or no valid path.
+func (p Path) below(key string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(key, p.prefix())
+	return rest, ok && validKey(rest) && len(key) <= maxKey
+}
+
 func validBucket(s string) bool {
 	for i := range len(s) {
 		switch b := s[i]; {

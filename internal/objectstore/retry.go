@@ -14,6 +14,7 @@ import (
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 
 	"trireme/fault"
@@ -33,13 +34,17 @@ var (
 )
 
 // do calls f until it succeeds, ctx ends, the error is not transient, or there were enough attempts. Each attempt has
-// a time limit for a number of bytes. doing is a verb for errors.
-func (c *Client) do(ctx context.Context, doing string, at Path, bytes int64, f func(ctx context.Context) error) error {
-	began := time.Now()
+// a time limit for a number of bytes. doing is a verb for errors. A store that refuses a request without a signature is
+// asked again once, after another look for credentials.
+func (c *Client) do(ctx context.Context, doing string, at Path, bytes int64, f func(ctx context.Context, api *s3.Client) error) error {
+	began, again := time.Now(), false
 	for n := 1; ; n++ {
 		limit := c.o.Limit + time.Duration(bytes)*time.Second/slowest
 		one, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
-		err := f(one)
+		api, err := c.sign.client(one)
+		if err == nil {
+			err = f(one, api)
+		}
 		if err != nil && ctx.Err() == nil && one.Err() != nil {
 			err = fmt.Errorf("%w: over %v", errLimit, limit.Round(time.Second))
 		}
@@ -49,6 +54,10 @@ func (c *Client) do(ctx context.Context, doing string, at Path, bytes int64, f f
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s %s: %w", doing, at, context.Cause(ctx))
+		case refused(err) && api == c.sign.unsigned && !again: // perhaps there is a role now, or its first request failed
+			again = true
+			c.sign.found(nil)
+			continue
 		case !transient(err):
 			return c.explain(doing, at, err, "")
 		case n == c.o.Attempts:
@@ -73,8 +82,13 @@ func transient(err error) bool {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var build *smithy.SerializationError
+	var login credentialsError
 	status, code := answer(err)
 	switch {
+	case isPermanent(err):
+		return false
+	case errors.As(err, &login):
+		return login.transient()
 	case slices.Contains(transientCodes, code):
 		return true
 	case status != 0 && status < 300: // its body was cut
@@ -82,11 +96,14 @@ func transient(err error) bool {
 	case status != 0:
 		return status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 	}
-	return !isPermanent(err) && !errors.As(err, &build) && !errors.As(err, &cert) && !(errors.As(err, &dns) && dns.IsNotFound)
+	return !errors.As(err, &build) && !errors.As(err, &cert) && !(errors.As(err, &dns) && dns.IsNotFound)
 }
 
-// permanent is an error of this package that no other attempt avoids.
-type permanent struct{ error }
+// permanent is an error of this package that no other attempt avoids, with what to try.
+type permanent struct {
+	error
+	try string
+}
 
 func (e permanent) Unwrap() error { return e.error }
 
@@ -124,8 +141,8 @@ func (c *Client) explain(doing string, at Path, err error, attempts string) erro
 	if missing {
 		return fmt.Errorf("%s %s: %w", doing, at, fs.ErrNotExist)
 	}
-	if isPermanent(err) {
-		return fmt.Errorf("%s %s: %w", doing, at, err)
+	if p := (permanent{}); errors.As(err, &p) {
+		return fault.Try(fmt.Errorf("%s %s: %w", doing, at, p.error), "%s", p.try)
 	}
 	where := c.Endpoint()
 	failed := fmt.Errorf("%s %s: %w: %w%s", doing, at, ErrUnavailable, what, attempts)
@@ -134,20 +151,23 @@ func (c *Client) explain(doing string, at Path, err error, attempts string) erro
 	if errors.As(err, &r) && r.Response != nil {
 		region = r.Response.Header.Get("X-Amz-Bucket-Region")
 	}
-	switch {
+	var login credentialsError
+	switch none := c.sign.missing(); {
+	case errors.As(err, &login):
+		return fault.Try(failed, "AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a look at what provides them")
 	case code == "NoSuchBucket":
 		return fault.Try(failed, "the name of a bucket that exists at %s, or AWS_ENDPOINT_URL_S3", where)
 	case status == http.StatusMovedPermanently && region != "":
 		return fault.Try(failed, "AWS_REGION=%s", region)
-	case (status == http.StatusForbidden || status == http.StatusUnauthorized) && c.anonymous != nil:
-		return fault.Try(fmt.Errorf("%w; no credentials were found (%w)", failed, c.anonymous), "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine")
-	case status == http.StatusForbidden || status == http.StatusUnauthorized:
+	case refused(err) && none != nil:
+		return fault.Try(fmt.Errorf("%w; no credentials were found (%w)", failed, none), "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine")
+	case refused(err):
 		return fault.Try(failed, "credentials that may list, read, write and delete below it, or another AWS_PROFILE")
 	case status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests:
 		return fault.Try(failed, "again later, or fewer requests to %s at a time", where)
 	case status == 0:
 		return fault.Try(failed, "AWS_ENDPOINT_URL_S3 (now %s), or a look at the network", where)
-	case status == http.StatusNotImplemented:
+	case status == http.StatusNotImplemented, status == http.StatusMethodNotAllowed:
 		return fault.Try(failed, "a store with multipart uploads and conditional writes (If-None-Match)")
 	}
 	return fault.Try(failed, "a look at the settings of the bucket at %s", where)

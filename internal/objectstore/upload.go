@@ -23,7 +23,8 @@ const maxParts = 10_000
 type Writer struct {
 	c      *Client
 	at     Path
-	ctx    context.Context
+	parent context.Context // of the caller
+	ctx    context.Context // of the requests; it ends with the first that fails
 	cancel context.CancelCauseFunc
 	size   int64
 	part   int64 // bytes
@@ -45,7 +46,7 @@ var errSize = errors.New("another number of bytes than announced was written")
 // Create returns a Writer of size bytes. ctx ends its requests. Nothing else writes an object of that key meanwhile. Its
 // buffers have Memory bytes in all, and more only for an object of over 80 GB, whose parts are larger.
 func (c *Client) Create(ctx context.Context, at Path, size int64) *Writer {
-	w := &Writer{c: c, at: at, size: size, part: max(c.o.PartBytes, (size+maxParts-1)/maxParts), free: make(chan []byte, buffers)}
+	w := &Writer{c: c, at: at, parent: ctx, size: size, part: max(c.o.PartBytes, (size+maxParts-1)/maxParts), free: make(chan []byte, buffers)}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	return w
 }
@@ -123,8 +124,8 @@ func (w *Writer) send() error {
 
 func (w *Writer) sendPart(number int32, b []byte) (done types.CompletedPart, err error) {
 	sum := checksum(b)
-	err = w.c.do(w.ctx, "write", w.at, int64(len(b)), func(ctx context.Context) error {
-		out, err := w.c.api.UploadPart(ctx, &s3.UploadPartInput{
+	err = w.c.do(w.ctx, "write", w.at, int64(len(b)), func(ctx context.Context, api *s3.Client) error {
+		out, err := api.UploadPart(ctx, &s3.UploadPartInput{
 			Bucket: &w.at.Bucket, Key: &w.at.Key, UploadId: &w.id, PartNumber: &number, Body: bytes.NewReader(b), ContentLength: aws.Int64(int64(len(b))),
 			ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c, ChecksumCRC32C: sum,
 		})
@@ -142,8 +143,8 @@ func (w *Writer) begin() error {
 	if w.id != "" {
 		return nil
 	}
-	return w.c.do(w.ctx, "write", w.at, 0, func(ctx context.Context) error {
-		out, err := w.c.api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &w.at.Bucket, Key: &w.at.Key, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c})
+	return w.c.do(w.ctx, "write", w.at, 0, func(ctx context.Context, api *s3.Client) error {
+		out, err := api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &w.at.Bucket, Key: &w.at.Key, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c})
 		if err == nil {
 			w.id = aws.ToString(out.UploadId)
 		}
@@ -174,8 +175,8 @@ func (w *Writer) Commit() (err error) {
 
 func (w *Writer) complete() error {
 	parts := slices.Clone(w.parts)
-	return w.c.do(w.ctx, "write", w.at, w.size/64, func(ctx context.Context) error { // stores may read all parts
-		_, err := w.c.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	return w.c.do(w.ctx, "write", w.at, w.size/64, func(ctx context.Context, api *s3.Client) error { // stores may read all parts
+		_, err := api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 			Bucket: &w.at.Bucket, Key: &w.at.Key, UploadId: &w.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 		})
 		status, code := answer(err)
@@ -185,26 +186,27 @@ func (w *Writer) complete() error {
 		if err != nil {
 			return err
 		}
-		head, err := w.c.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &w.at.Bucket, Key: &w.at.Key})
+		head, err := api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &w.at.Bucket, Key: &w.at.Key})
 		if err != nil {
 			return err
 		}
 		if size := aws.ToInt64(head.ContentLength); size != w.size {
-			return permanent{fmt.Errorf("the store has %d of %d bytes", size, w.size)}
+			return permanent{fmt.Errorf("the store has %d of %d bytes", size, w.size), "a prefix that nothing else writes to"}
 		}
 		return nil
 	})
 }
 
-// Close ends a Writer. Without Commit it removes what was sent, and waits for that within the time of one attempt.
+// Close ends a Writer. Without Commit it removes what was sent, and waits for that within the time of one attempt. If
+// the context has ended, it does not wait, and leaves the upload to RemoveAll.
 func (w *Writer) Close() error {
 	w.cancel(errors.New("the write was given up"))
 	w.wg.Wait()
 	w.buf = nil
-	if w.ended || w.id == "" {
+	if w.ended || w.id == "" || w.parent.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.c.o.Limit)
+	ctx, cancel := context.WithTimeout(w.parent, w.c.o.Limit)
 	defer cancel()
 	return w.c.abort(ctx, w.at, w.id)
 }

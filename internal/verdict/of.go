@@ -18,7 +18,7 @@ func Of(run *runlog.Run) (Report, error) {
 
 // needed lists the metrics that Judge reads, and neededLate prefixes of those that it reads of the last steps.
 var needed = []string{
-	"loss", "grad_norm", "lr", "skipped", "loss_scale", "samples", "tokens", "step_seconds", "save_seconds", "eval_seconds_between",
+	"loss", "grad_norm", "lr", "skipped", "loss_scale", "samples", "tokens", "step_seconds", "save_seconds", "memory_save_seconds", "eval_seconds_between",
 	"eval_loss", "eval_tokens", "time", "mfu", "data_fraction", "comm_fraction", "skew", "slow_rank", "rss", "memory_limit",
 	"device.memory_used", "device.memory_total", "host.disk_free",
 }

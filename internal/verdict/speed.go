@@ -15,7 +15,7 @@ import (
 
 // Speed says where the time of a run goes.
 type Speed struct {
-	// Limit is data, disk, rank, link, compute, or empty if the records do not say.
+	// Limit is data, disk, memory (checkpoints there), rank, link, compute, or empty if the records do not say.
 	Limit  string  `json:"limit"`
 	Text   string  `json:"text"`             // with numbers
 	Rank   int     `json:"rank"`             // the slow rank of limit rank, and of data and disk if one causes the wait; -1: none
@@ -131,6 +131,10 @@ func (s *Speed) judge(c *curve, n int, parts map[string]float64, total float64) 
 			f.Try = []fault.Setting{fault.Set("checkpoint.save_every_n_steps", int64(4*k))}
 		}
 		f.Advice = "a faster disk"
+		if memory := c.last("memory_save_seconds", n); memory > parts["checkpoints"]/2 && parts["checkpoints"] >= parts["offload"] {
+			s.Limit, s.Text = "memory", fmt.Sprintf("memory: checkpoints in memory take %s of the time", percent(memory/total))
+			f.Advice = fmt.Sprintf("a larger save_every_n_steps of the first of checkpoint.tiers (now %s)", c.Config["checkpoint.tiers[0].save_every_n_steps"])
+		}
 	case "rank":
 		s.slowRank(c, n, rank, top.Fraction)
 		if f.Advice = "look at other programs, the temperature and the memory of that rank's host"; s.Rank < 0 {

@@ -236,6 +236,8 @@ func TestSpeed(t *testing.T) {
 		{"compute", "compute", "MFU 40.0%", -1, set(nil)},
 		{"data", "data", "loader 40%", -1, set(map[string]float64{"split.data": 0.04})},
 		{"disk", "disk", "checkpoints take 33%", -1, set(map[string]float64{"save_seconds": 0.05})},
+		{"checkpoints in memory", "memory", "checkpoints in memory take 30%", -1, set(map[string]float64{"save_seconds": 0.05, "memory_save_seconds": 0.045})},
+		{"few checkpoints in memory", "disk", "checkpoints take 33%", -1, set(map[string]float64{"save_seconds": 0.05, "memory_save_seconds": 0.01})},
 		{"rank", "rank", "rank 2: the others wait 37%", 2, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.2": 0.16})},
 		{"short delays", "rank", "short delays: the ranks wait 37% of the time for one another", -1, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.2": 0.103})},
 		{"reader of a rank", "data", "the loader of rank 1", 1, set(map[string]float64{"split.wait": 0.06, "step_seconds": 0.16, "ranks.own.1": 0.16, "ranks.data.1": 0.06})},

@@ -1,5 +1,7 @@
 package objectstoretest
 
+import "net/http"
+
 // Kind is a kind of failure.
 type Kind int
 
@@ -54,4 +56,37 @@ func (s *Server) failing(method string) Kind {
 		}
 	}
 	return None
+}
+
+// After calls f once, after n further answers to requests of a method, before the last of them is sent.
+func (s *Server) After(method string, n int, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after[method] = &event{n, f}
+}
+
+// event is a call after n answers.
+type event struct {
+	n int
+	f func()
+}
+
+// answered counts an answer.
+func (s *Server) answered(method string, a *answer) {
+	s.mu.Lock()
+	if a.status < 300 && method == http.MethodGet && a.length >= 0 {
+		s.bytes += int64(len(a.body))
+	}
+	e := s.after[method]
+	if e != nil {
+		if e.n--; e.n == 0 {
+			delete(s.after, method)
+		} else {
+			e = nil
+		}
+	}
+	s.mu.Unlock()
+	if e != nil {
+		e.f()
+	}
 }

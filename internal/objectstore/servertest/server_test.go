@@ -26,8 +26,8 @@ import (
 
 const bucket = "bucket"
 
-// serve starts the store and returns its URL.
-func serve(t *testing.T) string {
+// serve starts the store and returns its URL and the directory with its objects.
+func serve(t *testing.T) (url, dir string) {
 	t.Helper()
 	began := time.Now()
 	path, err := exec.Command("go", "tool", "-n", "versitygw").Output()
@@ -41,7 +41,7 @@ func serve(t *testing.T) string {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, bucket), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +58,14 @@ func serve(t *testing.T) string {
 	for range 200 {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()
-			return "http://" + addr
+			return "http://" + addr, dir
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	_ = c.Process.Kill()
 	ended <- <-ended
 	t.Fatalf("the store does not listen: %s", log)
-	return ""
+	return "", ""
 }
 
 // proxy passes requests on to a store and spoils a fraction of them.
@@ -171,7 +171,7 @@ func store(t *testing.T, dir string) *checkpoint.Store {
 // TestServer saves, lists, loads and deletes on the store, with a multipart upload in parts of 8 MiB, then through the
 // proxy, which spoils one request in six.
 func TestServer(t *testing.T) {
-	url := serve(t)
+	url, _ := serve(t)
 	for _, rate := range []float64{0, 1.0 / 6} {
 		t.Run(fmt.Sprintf("faults %.2f", rate), func(t *testing.T) {
 			p, at := newProxy(t, url)
@@ -210,7 +210,8 @@ func TestServer(t *testing.T) {
 
 // TestConditionalWrite: of several writers one succeeds.
 func TestConditionalWrite(t *testing.T) {
-	environment(t, serve(t))
+	url, _ := serve(t)
+	environment(t, url)
 	c, err := objectstore.New(t.Context(), objectstore.Options{})
 	if err != nil {
 		t.Fatal(err)
