@@ -65,7 +65,7 @@ func TestTwoRunsInOnePrefix(t *testing.T) {
 	}
 }
 
-// TestOldAttempts: what another run left is removed when it is old, not before; what one's own left is removed at once.
+// TestOldAttempts: a save removes the attempts of its own run at once, and those of another run when they are old.
 func TestOldAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name string

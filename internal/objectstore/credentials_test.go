@@ -104,7 +104,7 @@ func TestPublicBucket(t *testing.T) {
 	}
 }
 
-// TestCredentialsFail: what is configured is never replaced by no signature, and its error names it.
+// TestCredentialsFail: no signature never replaces configured credentials, and their error names them.
 func TestCredentialsFail(t *testing.T) {
 	var mu sync.Mutex
 	status := http.StatusForbidden

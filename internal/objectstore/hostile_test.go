@@ -52,7 +52,7 @@ func page(key string) string {
 	return fmt.Sprintf("<ListBucketResult><Contents><Key>%s</Key><Size>1</Size></Contents><CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes><Upload><Key>%s</Key><UploadId>1</UploadId></Upload></ListBucketResult>", k, k, k)
 }
 
-// checkLists lists a directory in all ways: what is returned is below it, and a path.
+// checkLists lists a directory in all ways: all results are below it, and paths.
 func checkLists(t *testing.T, c *objectstore.Client) (names []string) {
 	t.Helper()
 	dir := objectstore.Path{Bucket: "bucket", Key: "a"}

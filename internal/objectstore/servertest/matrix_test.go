@@ -77,7 +77,7 @@ func load(t *testing.T, dir string, n int) (step int, err error) {
 	return step, err
 }
 
-// TestMatrix: what 1 to 4 ranks have saved on the store, 1 to 4 ranks load.
+// TestMatrix: 1 to 4 ranks load the checkpoints of 1 to 4 ranks on the store.
 func TestMatrix(t *testing.T) {
 	url, _ := serve(t)
 	environment(t, url)
