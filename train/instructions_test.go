@@ -56,8 +56,13 @@ func TestFloat32Matmul(t *testing.T) {
 	}
 }
 
-// eachSet runs f on each instruction set of this processor.
+// eachSet runs f on each instruction set of this processor; with -short, for the race detector, on the best one, since
+// all share the goroutines' code.
 func eachSet(t *testing.T, f func(t *testing.T)) {
+	if testing.Short() {
+		f(t)
+		return
+	}
 	impl.Each(t, func(t *testing.T) {
 		if impl.Best() == impl.Generic && len(impl.Available()) > 1 {
 			t.Skip("it takes minutes in generic Go, which the tests of operations compare with the others")

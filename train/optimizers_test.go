@@ -47,6 +47,7 @@ func (c *curves) each(t *testing.T, f func(t *testing.T, g *golden, losses []flo
 
 // The losses of each optimizer match its reference implementation.
 func TestOptimizers(t *testing.T) {
+	oneGoroutine(t)
 	new(curves).each(t, func(t *testing.T, g *golden, losses []float64) {
 		tolerance := 1e-4
 		switch g.optimizer.(type) {

@@ -85,6 +85,7 @@ func repeated(p *record.Program) (out []string) {
 
 // Recomputed and regathered values differ from the first ones for a compiler.
 func TestRecordedAgain(t *testing.T) {
+	oneGoroutine(t)
 	for _, task := range recordedTasks {
 		for _, strategy := range []string{"no_shard", "full_shard"} {
 			for _, recompute := range []train.Recompute{

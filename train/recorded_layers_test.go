@@ -40,6 +40,7 @@ func persistent(programs []*record.Recording) map[string]int {
 // Programs of deeper models have an equal number of buffers: layers have their state in common ones, so a loop over
 // layers can address it.
 func TestRecordedLayers(t *testing.T) {
+	oneGoroutine(t)
 	type options struct {
 		name   string
 		change func(c *train.Config, task string)

@@ -141,6 +141,7 @@ type process struct {
 	out  *bufio.Reader
 	last record
 	err  error
+	ends chan struct{} // closed after last or err is set
 }
 
 // startWorkers starts n children and serves their Bootstrap. It calls running when all run.
@@ -148,7 +149,7 @@ func startWorkers(t *testing.T, scenario string, n int, timeout time.Duration, r
 	t.Helper()
 	ps := make([]*process, n)
 	for r := range ps {
-		p := &process{cmd: exec.Command(os.Args[0])}
+		p := &process{cmd: exec.Command(os.Args[0]), ends: make(chan struct{})}
 		p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %v", childEnv, scenario, r, n, timeout))
 		p.cmd.Stderr = os.Stderr
 		in, err1 := p.cmd.StdinPipe()
@@ -186,6 +187,7 @@ func startWorkers(t *testing.T, scenario string, n int, timeout time.Duration, r
 
 func (p *process) serve(ctx context.Context, x *RankBootstrap, up func()) {
 	defer up()
+	defer close(p.ends)
 	d, e := json.NewDecoder(p.out), json.NewEncoder(p.in)
 	for {
 		var l record
@@ -249,7 +251,17 @@ func stopped(t *testing.T) {
 		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Error(err)
 		}
-		time.AfterFunc(5*time.Second, func() { _ = ps[1].cmd.Process.Kill() })
+		go func() { // it stays until the others have given it up
+			limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			for _, r := range []int{0, 2} {
+				select {
+				case <-ps[r].ends:
+				case <-limit.Done():
+				}
+			}
+			_ = ps[1].cmd.Process.Kill()
+		}()
 	})
 	for _, r := range []int{0, 2} {
 		l := ps[r].last

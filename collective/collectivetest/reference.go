@@ -9,8 +9,17 @@ import (
 	"trireme/tensor"
 )
 
-// made caches the results of values and total, read-only.
+// made caches what values, total and reduced return, by their arguments. It is read-only, and for all ranks and worlds.
 var made sync.Map
+
+// once returns the value of make for key, which is computed once.
+func once(key any, make func() []byte) []byte {
+	f, ok := made.Load(key)
+	if !ok {
+		f, _ = made.LoadOrStore(key, sync.OnceValue(make))
+	}
+	return f.(func() []byte)()
+}
 
 // values returns rank who's data: finite numbers whose sums depend on the order.
 func values(dt tensor.DType, n, who int) []byte {
@@ -18,20 +27,18 @@ func values(dt tensor.DType, n, who int) []byte {
 		dt     tensor.DType
 		n, who int
 	}
-	if b, ok := made.Load(key{dt, n, who}); ok {
-		return b.([]byte)
-	}
-	b := make([]byte, n*dt.Size())
-	x := uint64(who)*0x9e3779b97f4a7c15 + 12345
-	for i := range n {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		v := (float64(x>>11)/(1<<53) - 0.5) * float64(uint64(1)<<(x%13))
-		put(b, dt, i, v)
-	}
-	made.Store(key{dt, n, who}, b)
-	return b
+	return once(key{dt, n, who}, func() []byte {
+		b := make([]byte, n*dt.Size())
+		x := uint64(who)*0x9e3779b97f4a7c15 + 12345
+		for i := range n {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			v := (float64(x>>11)/(1<<53) - 0.5) * float64(uint64(1)<<(x%13))
+			put(b, dt, i, v)
+		}
+		return b
+	})
 }
 
 func put(b []byte, dt tensor.DType, i int, v float64) {
@@ -99,13 +106,25 @@ func total(dt tensor.DType, m, n int, op collective.Op) []byte {
 		m, n int
 		op   collective.Op
 	}
-	k := key{dt, m, n, op}
-	b, ok := made.Load(k)
-	if !ok {
-		b = reference(dt, dt, nil, parts(dt, m, n), op)
-		made.Store(k, b)
+	return once(key{dt, m, n, op}, func() []byte { return reference(dt, dt, nil, parts(dt, m, n), op) })
+}
+
+// reduced is the sum of chunk c of all parts of type st, added to the values of rank 100+who if accumulate.
+func reduced(dt, st tensor.DType, m, n, c, who int, accumulate bool) []byte {
+	type key struct {
+		dt, st       tensor.DType
+		m, n, c, who int
 	}
-	return b.([]byte)
+	if !accumulate {
+		who = -1
+	}
+	return once(key{dt, st, m, n, c, who}, func() []byte {
+		var begin []byte
+		if accumulate {
+			begin = values(dt, m, 100+who)
+		}
+		return reference(dt, st, begin, chunks(parts(st, n*m, n), c, n), collective.Sum)
+	})
 }
 
 // reference reduces parts in order, in F32 for F32, F16 and BF16. begin may be nil.

@@ -178,15 +178,10 @@ func (r *rank) reduction(dt, st tensor.DType, m, n int, accumulate, turned bool)
 		chunk = o.Chunks[me]
 	}
 	dst, src := r.full(dt, m, 100+me), r.full(st, n*m, me)
-	var begin []byte
-	if accumulate {
-		begin = values(dt, m, 100+me)
-	}
 	if err := r.g.ReduceScatter(ctx, dst, src, o, "t"); err != nil {
 		return err
 	}
-	want := reference(dt, st, begin, chunks(parts(st, n*m, n), chunk, n), collective.Sum)
-	if err := same(fmt.Sprintf("reduce_scatter of %v, %+v", src, o), dst, want); err != nil {
+	if err := same(fmt.Sprintf("reduce_scatter of %v, %+v", src, o), dst, reduced(dt, st, m, n, chunk, me, accumulate)); err != nil {
 		return err
 	}
 	return same("reduce_scatter src", src, values(st, n*m, me))
@@ -238,7 +233,7 @@ func groups(t *testing.T, mk maker) {
 					time.Sleep(time.Duration((r.Rank()+int(g.Name()[1]))%3) * time.Millisecond)
 					err := g.AllReduce(ctx, x, collective.Sum, "t")
 					if err == nil {
-						err = same(g.Name(), x, reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, m, g.Size()), collective.Sum))
+						err = same(g.Name(), x, total(tensor.F32, m, g.Size(), collective.Sum))
 					}
 					ended <- err
 				}()

@@ -247,6 +247,9 @@ func attnCases() []attnCase {
 
 // TestAttentionAgainstFormula has more sizes than the conformance suite: chunks, windows and tiles.
 func TestAttentionAgainstFormula(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: TestAttentionBits has the goroutines")
+	}
 	b := attnBackend(t, 2)
 	cases := attnCases()
 	want := make([]attnWant, len(cases))
@@ -301,10 +304,10 @@ func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
 // Results do not depend on threads, position in the batch or head index.
 func TestAttentionBits(t *testing.T) {
 	one := attnBackend(t, 1)
-	impl.Each(t, func(t *testing.T) {
-		for _, c := range attnCases() {
+	eachSet(t, func(t *testing.T) {
+		for i, c := range attnCases() {
 			c.batch = 3
-			if c.t*c.p.E > 5000 {
+			if c.t*c.p.E > 5000 || testing.Short() && i%5 > 0 {
 				continue
 			}
 			base := newAttnData(one, c)
@@ -367,7 +370,7 @@ func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 // and padding.
 func TestAttentionUnevenSequences(t *testing.T) {
 	lengths := []int{130, 0, 1, 17, 600, 64, 3}
-	impl.Each(t, func(t *testing.T) {
+	eachSet(t, func(t *testing.T) {
 		for i, p := range []tensor.AttentionParams{
 			{Heads: 4, KVHeads: 2, E: 16, Causal: true},
 			{Heads: 2, KVHeads: 2, E: 40},
@@ -444,6 +447,7 @@ func (d *attnData) results(from, to int) (all []float64) {
 
 // NaN spreads only to rows that attend to it.
 func TestAttentionNaN(t *testing.T) {
+	oneGoroutine(t)
 	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
@@ -468,6 +472,7 @@ func TestAttentionNaN(t *testing.T) {
 
 // Extreme scores neither overflow nor lose the maximum.
 func TestAttentionExtremes(t *testing.T) {
+	oneGoroutine(t)
 	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {

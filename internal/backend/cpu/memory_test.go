@@ -5,12 +5,11 @@ import (
 	"math"
 	"testing"
 
-	"trireme/internal/impl"
 	"trireme/tensor"
 )
 
 func TestCopyStrided(t *testing.T) {
-	impl.Each(t, func(t *testing.T) {
+	eachSet(t, func(t *testing.T) {
 		b := open(t, 2)
 		for _, from := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
 			for _, to := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
@@ -77,7 +76,7 @@ func TestNormalDependsOnKeyAndIndexOnly(t *testing.T) {
 
 // TestThreadsDoNotChangeBits runs reductions and tiled operations on 1 to 5 threads.
 func TestThreadsDoNotChangeBits(t *testing.T) {
-	impl.Each(t, func(t *testing.T) {
+	eachSet(t, func(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
 			var want []byte
 			for threads := 1; threads <= 5; threads++ {

@@ -29,6 +29,7 @@ func TestQuantizeZeros(t *testing.T) {
 
 // TestNearest compares the table search with the nearest of all 256 numbers.
 func TestNearest(t *testing.T) {
+	oneGoroutine(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, signed := range []bool{false, true} {
 		m := dynamic(signed)

@@ -10,12 +10,11 @@ import (
 	"os"
 	"testing"
 
-	"trireme/internal/impl"
 	"trireme/tensor"
 )
 
 func TestExactSumsDoNotDependOnTheSplit(t *testing.T) {
-	impl.Each(t, func(t *testing.T) {
+	eachSet(t, func(t *testing.T) {
 		b := open(t, 2)
 		rng := rand.New(rand.NewPCG(1, 2))
 		const n = 64*700 + 13
@@ -110,6 +109,7 @@ func longs(b tensor.Backend, v ...int64) *tensor.Tensor {
 }
 
 func TestAdamWReference(t *testing.T) {
+	oneGoroutine(t)
 	const path = "../../../../shared/data/oracles/adamw_quadratic.json"
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestAdamWReference(t *testing.T) {
 	if err := json.Unmarshal(text, &oracle); err != nil {
 		t.Fatal(err)
 	}
-	impl.Each(t, func(t *testing.T) {
+	eachSet(t, func(t *testing.T) {
 		b := open(t, 1)
 		for _, wd := range []float64{0, 0.1} {
 			var want [][]float64

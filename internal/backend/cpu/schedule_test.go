@@ -10,6 +10,7 @@ import (
 // multiply-adds of a tile for its time. It checks the share of all threads' time that is not idle, by shape of
 // bench.StepConfigs.
 func TestSchedule(t *testing.T) {
+	oneGoroutine(t)
 	for _, c := range []struct {
 		name                                      string
 		rows, layers, hidden, intermediate, vocab int

@@ -2,10 +2,34 @@ package cpu
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"trireme/internal/impl"
 	"trireme/tensor"
 )
+
+// eachSet runs f on each instruction set. With -short, for the race detector, it runs generic Go, whose reads and writes
+// of elements the detector sees, and the best one.
+func eachSet(t *testing.T, f func(*testing.T)) {
+	levels := impl.Available()
+	if testing.Short() {
+		levels = slices.Compact([]impl.Level{levels[0], levels[len(levels)-1]})
+	}
+	for _, l := range levels {
+		restore := impl.Use(l)
+		t.Run(l.String(), f)
+		restore()
+	}
+}
+
+// oneGoroutine skips a test with -short, for the race detector, that computes on one goroutine.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: one goroutine")
+	}
+}
 
 func open(t testing.TB, threads int) *Backend {
 	t.Helper()

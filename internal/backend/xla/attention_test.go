@@ -8,6 +8,7 @@ import (
 
 // Attention in several chunks of queries, forward and backward, conforms as well.
 func TestChunkedAttention(t *testing.T) {
+	oneGoroutine(t)
 	b := open(t, 1)[0]
 	b.SetChunking(1, 8)
 	o := programs(t, b)

@@ -59,7 +59,16 @@ func programs(t *testing.T, b *xla.Backend) backendtest.Options {
 
 // Every operation conforms to the specification. XLA_CONFORMANCE=full tests all sizes.
 func TestConformance(t *testing.T) {
+	oneGoroutine(t)
 	b := open(t, 1)[0]
 	var suite backendtest.Suite
 	suite.Run(t, b, programs(t, b))
+}
+
+// oneGoroutine skips a test with -short, for the race detector: the ranks of TestXLAStep in package train share a client.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: one goroutine")
+	}
 }

@@ -38,6 +38,7 @@ func randomView(r *rand.Rand, rows, width, n int) view {
 
 // Programs of copies between random views of buffers have the results of copies between arrays.
 func TestContents(t *testing.T) {
+	oneGoroutine(t)
 	const n, buffers, programs, copies = 24, 3, 12, 20
 	b := open(t, 1)[0]
 	for seed := range uint64(programs) {

@@ -37,6 +37,7 @@ func TestEtcd(t *testing.T) {
 			Open:  func(t *testing.T) store.Store { return open(t, addr, prefix) },
 			TTL:   2 * time.Second,
 			Slack: 3 * time.Second,
+			Apart: true,
 		}
 	})
 }

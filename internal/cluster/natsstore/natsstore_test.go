@@ -59,6 +59,7 @@ func TestOneServer(t *testing.T) {
 			Open:  func(t *testing.T) store.Store { return open(t, cfg) },
 			TTL:   400 * time.Millisecond,
 			Slack: 2 * time.Second,
+			Apart: true,
 		}
 	})
 }

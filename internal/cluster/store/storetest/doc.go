@@ -18,6 +18,8 @@ type Setup struct {
 	TTL time.Duration
 	// Slack is the limit of the time between the end of a ttl and the deletion of the key.
 	Slack time.Duration
+	// Apart states that each test has its own store: tests, which mostly wait, run at the same time.
+	Apart bool
 }
 
 // Run tests an implementation. setup starts an empty store for each test.
@@ -37,7 +39,13 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		"context":      testContext,
 		"close":        testClose,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, setup(t)) })
+		t.Run(name, func(t *testing.T) {
+			s := setup(t)
+			if s.Apart {
+				t.Parallel()
+			}
+			test(t, s)
+		})
 	}
 }
 
