@@ -54,7 +54,7 @@ func Generate(ctx context.Context, m *train.LoadedModel, o GenerateOptions) (r G
 	}
 	r = GenerateReport{
 		DType: string(o.Weights), CacheDType: string(o.Cache.Or(m.DType)), Threads: o.Threads, PromptTokens: o.Prompt, NewTokens: o.New,
-		TokenBytes: o.Weights.Bytes(info.MatMulParams),
+		TokenBytes: o.Weights.Bytes(info.MatMulParams + info.HeadParams),
 	}
 	var times []float64
 	for _, count := range []int{1, o.New} {

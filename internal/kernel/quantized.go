@@ -8,13 +8,40 @@ const quantBlock = 64
 func MatVecQuantized(y, x []float32, w []uint8, scales []float32) {
 	k := len(x)
 	blocks := (k + quantBlock - 1) / quantBlock
-	whole := k &^ (quantBlock - 1)
-	for n := range y {
-		row, s := w[n*k:][:k], scales[n*blocks:][:blocks]
-		y[n] = dotQuantized(x[:whole], row[:whole], s[:whole/quantBlock])
-		if whole < k {
-			y[n] += dotQuantizedGeneric(x[whole:], row[whole:], s[blocks-1:])
+	whole := k / quantBlock
+	if whole > 0 {
+		dotsQuantized(y, x, w, scales)
+	} else {
+		clear(y)
+	}
+	for n := 0; n < len(y) && whole < blocks; n++ {
+		y[n] += dotQuantizedGeneric(x[whole*quantBlock:], w[n*k:][whole*quantBlock:k], scales[n*blocks+whole:][:1])
+	}
+}
+
+// quantizedStreams computes groups of rows by run, which computes rows that are stride rows apart: each row of a group is a stream of
+// memory, as of rowKernel. It returns how many it computed.
+func quantizedStreams(y []float32, rows int, run func(row, stride int, y *float32)) (done int) {
+	var sums [rowColumns]float32
+	for left := len(y); left >= rows; left = len(y) - done {
+		length := min(rowStream, left/rows-1|1)
+		for i := range length {
+			run(done+i, length, &sums[0])
+			for s, v := range sums[:rows] {
+				y[done+s*length+i] = v
+			}
 		}
+		done += rows * length
+	}
+	return done
+}
+
+// dotsQuantizedGeneric sets y to the products of x with the whole blocks of each row of w.
+func dotsQuantizedGeneric(y, x []float32, w []uint8, scales []float32) {
+	k := len(x)
+	whole, blocks := k/quantBlock, (k+quantBlock-1)/quantBlock
+	for n := range y {
+		y[n] = dotQuantizedGeneric(x[:whole*quantBlock], w[n*k:][:whole*quantBlock], scales[n*blocks:][:whole])
 	}
 }
 

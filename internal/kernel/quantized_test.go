@@ -27,7 +27,10 @@ func TestMatVecQuantized(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		for _, k := range []int{0, 1, 3, 63, 64, 65, 127, 128, 192, 200, 1000} {
-			for _, rows := range []int{0, 1, 2, 5} {
+			for _, rows := range []int{0, 1, 2, 5, 8, 39, 600} {
+				if rows == 600 && k != 65 { // whole streams and a rest
+					continue
+				}
 				w, scales, weights := quantizedRows(rng, rows, k)
 				x := make([]float32, k)
 				for i := range x {
@@ -40,7 +43,12 @@ func TestMatVecQuantized(t *testing.T) {
 				if !slices.Equal(w, ww) || !slices.Equal(scales, ss) || !slices.Equal(x, xx) {
 					t.Fatalf("%d x %d: an input changed", rows, k)
 				}
+				blocks := len(scales) / max(1, rows)
 				for n := range rows {
+					alone := []float32{0}
+					if MatVecQuantized(alone, x, w[n*k:][:k], scales[n*blocks:][:blocks]); alone[0] != y[n] {
+						t.Fatalf("%d x %d: row %d is %v, and alone %v", rows, k, n, y[n], alone[0])
+					}
 					sum, size := 0.0, 0.0
 					for i, v := range weights[n*k:][:k] {
 						sum += v * float64(x[i])

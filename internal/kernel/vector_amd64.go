@@ -403,14 +403,26 @@ func dropGradient(p, dp []float32, words []uint32, below uint32, d float32) {
 	}
 }
 
-func dotQuantized(x []float32, w []uint8, scales []float32) float32 {
+// dotsQuantized sets y to the products of x with the whole blocks of each row of w.
+func dotsQuantized(y, x []float32, w []uint8, scales []float32) {
+	k := len(x)
+	blocks, lds := k/quantBlock, (k+quantBlock-1)/quantBlock
+	_, _ = w[:len(y)*k], scales[:len(y)*lds]
+	one, several, rows := dotQuantizedAVX512, dotQuantizedRowsAVX512, 8
 	switch impl.Current() {
 	case impl.AVX512:
-		return dotQuantizedAVX512(x, w, scales)
 	case impl.AVX2:
-		return dotQuantizedAVX2(x, w, scales)
+		one, several, rows = dotQuantizedAVX2, dotQuantizedRowsAVX2, 4
+	default:
+		dotsQuantizedGeneric(y, x, w, scales)
+		return
 	}
-	return dotQuantizedGeneric(x, w, scales)
+	done := quantizedStreams(y, rows, func(row, stride int, y *float32) {
+		several(blocks, &x[0], &w[row*k], stride*k, &scales[row*lds], stride*lds, y)
+	})
+	for n := done; n < len(y); n++ {
+		y[n] = one(blocks, &x[0], &w[n*k], &scales[n*lds])
+	}
 }
 
 func dequantize(dst []float32, w []uint8, scales []float32) {

@@ -299,11 +299,16 @@ func dropGradient(p, dp []float32, words []uint32, below uint32, d float32) {
 	dropGradientGeneric(p, dp, words, below, d)
 }
 
-func dotQuantized(x []float32, w []uint8, scales []float32) float32 {
-	if impl.Current() == impl.NEON {
-		return dotQuantizedNEON(x, w, scales)
+func dotsQuantized(y, x []float32, w []uint8, scales []float32) {
+	if impl.Current() != impl.NEON {
+		dotsQuantizedGeneric(y, x, w, scales)
+		return
 	}
-	return dotQuantizedGeneric(x, w, scales)
+	k := len(x)
+	blocks, lds := k/quantBlock, (k+quantBlock-1)/quantBlock
+	for n := range y {
+		y[n] = dotQuantizedNEON(x[:blocks*quantBlock], w[n*k:][:blocks*quantBlock], scales[n*lds:][:blocks])
+	}
 }
 
 func dequantize(dst []float32, w []uint8, scales []float32) {

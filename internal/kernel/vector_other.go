@@ -58,8 +58,8 @@ func dropGradient(p, dp []float32, words []uint32, below uint32, d float32) {
 	dropGradientGeneric(p, dp, words, below, d)
 }
 
-func dotQuantized(x []float32, w []uint8, scales []float32) float32 {
-	return dotQuantizedGeneric(x, w, scales)
+func dotsQuantized(y, x []float32, w []uint8, scales []float32) {
+	dotsQuantizedGeneric(y, x, w, scales)
 }
 
 func dequantize(dst []float32, w []uint8, scales []float32) { dequantizeGeneric(dst, w, scales) }

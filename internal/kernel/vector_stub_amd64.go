@@ -152,10 +152,15 @@ func f32ToF16AVX512(dst []uint16, src []float32)
 //go:noescape
 func f32ToBF16AVX512(dst []uint16, src []float32)
 
-// dotQuantizedAVX512 is dotQuantizedGeneric for whole blocks.
+// dotQuantizedAVX512 is dotQuantizedGeneric for whole blocks; blocks is not 0.
 //
 //go:noescape
-func dotQuantizedAVX512(x []float32, w []uint8, scales []float32) float32
+func dotQuantizedAVX512(blocks int, x *float32, w *uint8, scales *float32) float32
+
+// dotQuantizedRowsAVX512 sets y[r], r in [0, 8), to dotQuantized of row r, which is ldw weights and lds scales after the one before; blocks is not 0.
+//
+//go:noescape
+func dotQuantizedRowsAVX512(blocks int, x *float32, w *uint8, ldw int, scales *float32, lds int, y *float32)
 
 // dequantizeAVX512 is dequantizeGeneric for whole blocks; x is dst.
 //
@@ -317,10 +322,15 @@ func f32ToF16AVX2(dst []uint16, src []float32)
 //go:noescape
 func f32ToBF16AVX2(dst []uint16, src []float32)
 
-// dotQuantizedAVX2 is dotQuantizedGeneric for whole blocks.
+// dotQuantizedAVX2 is dotQuantizedGeneric for whole blocks; blocks is not 0.
 //
 //go:noescape
-func dotQuantizedAVX2(x []float32, w []uint8, scales []float32) float32
+func dotQuantizedAVX2(blocks int, x *float32, w *uint8, scales *float32) float32
+
+// dotQuantizedRowsAVX2 sets y[r], r in [0, 4), to dotQuantized of row r, which is ldw weights and lds scales after the one before; blocks is not 0.
+//
+//go:noescape
+func dotQuantizedRowsAVX2(blocks int, x *float32, w *uint8, ldw int, scales *float32, lds int, y *float32)
 
 // dequantizeAVX2 is dequantizeGeneric for whole blocks; x is dst.
 //
