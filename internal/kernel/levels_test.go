@@ -38,7 +38,7 @@ func TestLevels(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| kernel | " + strings.Join(levels, " | ") + " |\n|---|" + strings.Repeat("---|", len(levels)) + "\n")
 	for _, name := range slices.Sorted(maps.Keys(has)) {
-		if has[name]["AVX2"] && !has[name]["NEON"] {
+		if has[name]["AVX2"] && !has[name]["NEON"] && name != "dotQuantizedRows" { // NEON has dotQuantized, row by row
 			t.Errorf("%s has assembly for AVX2 and none for NEON", name)
 		}
 		fmt.Fprintf(&table, "| `%s` |", name)

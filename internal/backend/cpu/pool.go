@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -13,11 +14,12 @@ type pool struct {
 }
 
 type job struct {
-	f     func(tile, thread int)
-	tiles int64
-	next  atomic.Int64
-	wg    sync.WaitGroup
-	panic atomic.Pointer[any]
+	f       func(tile, thread int)
+	tiles   int64
+	next    atomic.Int64
+	running atomic.Int64 // workers that are not done
+	wg      sync.WaitGroup
+	panic   atomic.Pointer[any]
 }
 
 func newPool(threads int) *pool {
@@ -26,13 +28,46 @@ func newPool(threads int) *pool {
 		p.done.Add(1)
 		go func() {
 			defer p.done.Done()
-			for j := range p.jobs {
+			for j := p.take(); j != nil; j = p.take() {
 				j.work(i)
+				j.running.Add(-1)
 				j.wg.Done()
 			}
 		}()
 	}
 	return p
+}
+
+// spins is the number of looks before a thread sleeps: some tens of microseconds, which is the time of the small operations
+// between the products of a token. Waking a thread takes as long.
+const spins = 8192
+
+// take waits for a job, and returns nil when the pool is closed.
+func (p *pool) take() *job {
+	for i := range spins {
+		select {
+		case j := <-p.jobs:
+			return j
+		default:
+		}
+		if i&63 == 63 {
+			runtime.Gosched()
+		}
+	}
+	return <-p.jobs
+}
+
+// wait waits for the workers of a job.
+func (j *job) wait() {
+	for i := range spins {
+		if j.running.Load() == 0 {
+			return
+		}
+		if i&63 == 63 {
+			runtime.Gosched()
+		}
+	}
+	j.wg.Wait()
 }
 
 // run calls f for each tile in [0, tiles), in any order and on any thread. thread, in [0,
@@ -46,12 +81,14 @@ func (p *pool) run(tiles int, f func(tile, thread int)) {
 		return
 	}
 	j := &job{f: f, tiles: int64(tiles)}
-	for range min(p.threads, tiles) - 1 {
-		j.wg.Add(1)
+	others := min(p.threads, tiles) - 1
+	j.running.Store(int64(others))
+	j.wg.Add(others)
+	for range others {
 		p.jobs <- j
 	}
 	j.work(0)
-	j.wg.Wait()
+	j.wait()
 	if e := j.panic.Load(); e != nil {
 		panic(*e)
 	}
