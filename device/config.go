@@ -5,6 +5,7 @@ import (
 
 	"trireme/fault"
 	"trireme/internal/conf"
+	"trireme/internal/numa"
 	"trireme/tensor"
 )
 
@@ -25,6 +26,9 @@ func (Name) Choices() []string { return []string{string(CPU), string(CUDA), stri
 // Accelerator reports whether the device is reached through a plug-in, so that one process can drive
 // several.
 func (n Name) Accelerator() bool { return n != CPU }
+
+// NUMA says whether the processes of ranks are bound to NUMA nodes.
+type NUMA = numa.Policy
 
 // Bytes is an amount of memory, in a configuration a number with its unit.
 type Bytes = conf.Bytes
@@ -55,6 +59,13 @@ type Config struct {
 	// Threads is the number of threads per rank; 0 divides the machine's processors among its
 	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
+	// NUMA binds the processes that the launcher starts to the processors of NUMA nodes, on Linux, so that
+	// their memory is on the node of their threads. Processes are spread evenly over nodes, and those of a node
+	// divide its cores. auto binds several processes with equal shares of several nodes, if the launcher may use
+	// all their processors at a time. node binds with unequal shares too, and is an error if the nodes are unknown.
+	// none leaves threads to the system, as do other launchers, whose binding is kept. One of auto | node | none.
+	// Used by cpu. Default auto.
+	NUMA NUMA `yaml:"numa"`
 	// Instructions is the instruction set of operations on cpu. Results depend on its rounding, and are
 	// equal on all processors that have it. auto is the fastest that the processor has, as trireme version
 	// prints. Default auto.
@@ -76,7 +87,7 @@ type Config struct {
 
 // DefaultConfig is the default configuration.
 func DefaultConfig() Config {
-	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, Instructions: AutoInstructions, Float32Matmul: Highest}
+	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, NUMA: numa.Auto, Instructions: AutoInstructions, Float32Matmul: Highest}
 }
 
 // Validate checks all fields. It does not look for plug-ins or devices.
@@ -86,6 +97,8 @@ func (c Config) Validate() error {
 		return fault.Try(fault.At("name", "xla needs the file of a plug-in"), "%s", fault.Set("device.plugin", "FILE.so"))
 	case c.Name.Accelerator() && c.Float32Matmul.parts() > 0:
 		return fault.Try(fault.At("float32_matmul", "is %s, which is used by cpu only: products of float32 on %s are float32", c.Float32Matmul, c.Name), "%s", fault.Set("device.float32_matmul", string(Highest)))
+	case c.Name.Accelerator() && c.NUMA == numa.OnNode:
+		return fault.Try(fault.At("numa", "is %s, which is used by cpu only", c.NUMA), "%s", fault.Set("device.numa", string(numa.Auto)))
 	case c.ProcessRanks < 0:
 		return fault.At("ranks_per_process", "is %d: it must not be negative", c.ProcessRanks)
 	case !(c.MemoryFraction > 0 && c.MemoryFraction <= 1):

@@ -7,6 +7,7 @@ import (
 
 	"trireme/fault"
 	"trireme/internal/backend/xla/cudnn"
+	"trireme/internal/numa"
 	"trireme/internal/nvml"
 	"trireme/internal/pjrt/plugin"
 )
@@ -99,6 +100,27 @@ func explain(found plugin.Found, err error) error {
 		return fmt.Errorf("%w (%s)", err, strings.Join(found.Notes, "; "))
 	}
 	return fault.Try(err, "trireme doctor devices")
+}
+
+// GPUNodes returns the NUMA nodes of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES shows, in its order; nil without a driver.
+// sys is the mounted sysfs and env is os.LookupEnv.
+func GPUNodes(sys string, env func(string) (string, bool)) ([]int, error) {
+	g, err := readGPUs(nvml.File, env)
+	if err != nil {
+		return nil, err
+	}
+	return g.nodes(sys)
+}
+
+func (g gpus) nodes(sys string) (nodes []int, err error) {
+	for _, card := range g.visible {
+		n, err := numa.DeviceNode(sys, card.BusID)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
 // VisibleGPUs returns the number of NVIDIA GPUs that CUDA_VISIBLE_DEVICES shows; 0 without a driver. env is

@@ -50,6 +50,11 @@ type Config struct {
 	// caller closes the files.
 	Files map[string]*os.File
 
+	// Processors are those of each worker's threads, by number, on Linux (internal/numa). The threads that Go's runtime
+	// uses in a worker are those of this process, or fewer if the worker's part of the processors is smaller.
+	// nil: all of this process.
+	Processors [][]int
+
 	// Memory is a file of NewMemory, for checkpoints that outlive workers which are restarted. All workers inherit
 	// it. The caller closes it. nil: none.
 	Memory *os.File
@@ -91,6 +96,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("launch: nproc is %d: it must be at least 1", c.Nproc)
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return fmt.Errorf("launch: no program to launch")
+	case c.Processors != nil && len(c.Processors) != c.Nproc:
+		return fmt.Errorf("launch: processors of %d workers for %d", len(c.Processors), c.Nproc)
 	case c.Ranks < 0:
 		return fmt.Errorf("launch: %d ranks per worker: must not be negative", c.Ranks)
 	case w.Host < 0 || w.Host >= max(w.Hosts, 1):
@@ -126,6 +133,19 @@ func (c *Config) complete() (err error) {
 		w.RunID = RandomID()
 	}
 	return err
+}
+
+// Lookup returns a variable of the workers' base environment, as os.LookupEnv does.
+func (c Config) Lookup(name string) (value string, ok bool) {
+	if c.Env == nil {
+		return os.LookupEnv(name)
+	}
+	for _, kv := range c.Env {
+		if v, found := strings.CutPrefix(kv, name+"="); found {
+			value, ok = v, true // the last counts
+		}
+	}
+	return value, ok
 }
 
 // env returns the variables of a worker. World is complete.

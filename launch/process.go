@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"trireme/internal/numa"
 	"trireme/rendezvous"
 )
 
@@ -105,9 +106,16 @@ func start(c Config, l link, stdout, stderr io.Writer) (*workers, error) {
 	started := make(chan error)
 	w.wg.Go(func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		if c.Processors == nil {
+			defer runtime.UnlockOSThread()
+		} // else the thread has a worker's processors, and ends with this goroutine
 		var err error
 		for local := range c.Nproc {
+			if c.Processors != nil {
+				if err = numa.SetThread(c.Processors[local]); err != nil { // which the worker inherits
+					break
+				}
+			}
 			var one *worker
 			if one, err = startOne(c, l, c.env(local), stdout, stderr); err != nil {
 				break
@@ -175,6 +183,11 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 	}
 	// The workers' own store listens at MASTER_PORT, not this launcher's.
 	add = append(add, "ROLE_NAME="+c.role(), "TORCHELASTIC_USE_AGENT_STORE=False")
+	if c.Processors != nil {
+		// The runtime would count the worker's processors, but ranks divide those of all ranks (device.threads).
+		n := min(runtime.GOMAXPROCS(0), c.Nproc*len(c.Processors[w.local]))
+		add = append(add, "GOMAXPROCS="+strconv.Itoa(n))
+	}
 	if dir := c.Output.workerDir(e); dir != "" {
 		w.errorFile = filepath.Join(dir, errorFileName)
 		add = append(add, errorFileVar+"="+w.errorFile)

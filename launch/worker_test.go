@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +60,13 @@ func worker1(mode string) int {
 			return n
 		}
 		<-forever
+	case "affinity": // prints the processors of all threads
+		all, err := threadProcessors()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Printf("on %s with %d\n", strings.Join(all, "; "), runtime.GOMAXPROCS(0))
 	case "allexit":
 		n, _ := strconv.Atoi(arg)
 		fmt.Fprintln(os.Stderr, "all of us")
@@ -245,4 +255,24 @@ func worker1(mode string) int {
 		return 99
 	}
 	return 0
+}
+
+// threadProcessors returns the lists of processors of this process's threads, on Linux, without repeats.
+func threadProcessors() (all []string, err error) {
+	tasks, err := filepath.Glob("/proc/self/task/*/status")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range tasks {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for line := range strings.Lines(string(text)) {
+			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok && !slices.Contains(all, strings.TrimSpace(list)) {
+				all = append(all, strings.TrimSpace(list))
+			}
+		}
+	}
+	return all, nil
 }

@@ -98,7 +98,11 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return startWorkers(ctx, launch.Config{Nproc: int(f.nproc) / j.perProc, Ranks: j.perProc, Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
+	w := launch.Config{Nproc: int(f.nproc) / j.perProc, Ranks: j.perProc, Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()}
+	if err := bindWorkers(&w, j.numa(), numaKey, nil, c.ErrOrStderr()); err != nil {
+		return err
+	}
+	return startWorkers(ctx, w)
 }
 
 // findModel sets the model and the configuration of the run or checkpoint in --model.

@@ -66,7 +66,7 @@ func (f *launchFlags) register(p *pflag.FlagSet) {
 	p.StringVarP(&f.tee, "tee", "t", "0", "streams to files and the terminal, with a prefix: as --redirects")
 	p.StringVar(&f.localRanks, "local_ranks_filter", "", "show the output of these local `RANKS` only: 0,1")
 	p.StringVar(&f.logsSpecs, "logs_specs", "", "refused: use --log_dir, --redirects and --tee")
-	p.StringVar(&f.numaBinding, "numa_binding", "", "refused: use numactl")
+	p.StringVar(&f.numaBinding, "numa_binding", "", "bind workers to the processors of NUMA nodes: `POLICY` auto, node or none (default: device.numa of trireme train, none for other programs)")
 	f.secret.add(p)
 	p.BoolVar(&f.preflight, "preflight", false, "check the machines against each other before the first start, as trireme doctor --nnodes does")
 

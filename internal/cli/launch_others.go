@@ -71,7 +71,7 @@ func others() (all []otherFlag) {
 
 	add(a(otherFlag{bare: true, without: "--num_processes and --num_machines have the numbers"}), "multi_gpu use_parallelism_config")
 	add(a(otherFlag{bare: true, without: "every launcher reaches machine 0"}), "same_network")
-	add(a(otherFlag{bare: true, without: "device.threads assigns processors"}), "enable_cpu_affinity")
+	add(a(otherFlag{bare: true}), "enable_cpu_affinity")
 	add(a(otherFlag{bare: true, without: "ranks always check that their collectives match"}), "debug")
 	add(a(otherFlag{bare: true, without: "it is for TPUs"}), "downcast_bf16 tpu_use_sudo no_tpu_cluster")
 	add(a(otherFlag{without: "it is for notebooks and TPUs"}), "main_training_function vm env")
@@ -89,7 +89,7 @@ func others() (all []otherFlag) {
 	add(d(otherFlag{bare: true, without: "the machines are connected directly"}), "no_ssh_check")
 	add(d(otherFlag{bare: true, without: "programs read LOCAL_RANK"}), "no_local_rank")
 	add(d(otherFlag{bare: true, without: "--nnodes MIN:MAX is elastic"}), "elastic_training")
-	add(d(otherFlag{bare: true, without: "device.threads assigns processors"}), "bind_cores_to_rank")
+	add(d(otherFlag{bare: true}), "bind_cores_to_rank")
 	add(d(otherFlag{refused: "trireme launch -- taskset -c 0-31 python3 train.py"}), "bind_core_list")
 	add(d(otherFlag{refused: "trireme plan, which computes the memory of a run before it starts"}), "autotuning")
 	add(d(otherFlag{refused: "trireme launch -- sh -c '. venv/bin/activate && exec python3 train.py'"}), "venv_script")

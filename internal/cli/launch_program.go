@@ -99,6 +99,15 @@ func asTrireme(path string, args []string) []string {
 // trains reports whether the program is trireme train.
 func (p program) trains() bool { return len(p.trireme) > 0 && p.trireme[0] == "train" }
 
+// training returns the flags of trireme train, as far as they are valid: the workers report errors.
+func (p program) training() *trainFlags {
+	f := &trainFlags{}
+	c := newTrainCommand(f)
+	addAliases(c)
+	c.ParseFlags(bareResume(p.trireme[1:]))
+	return f
+}
+
 // environment returns the base environment of the workers of any program, as torchrun sets it, and notes.
 func (p program) environment(nproc int) (env, notes []string) {
 	env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, workerVar+"=") })

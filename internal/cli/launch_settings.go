@@ -83,8 +83,6 @@ func (f *launchFlags) refuse(s *launchSettings) error {
 	switch {
 	case f.logsSpecs != "":
 		return usage("--logs_specs loads a Python class, which is not supported", "--log_dir, --redirects and --tee")
-	case f.numaBinding != "":
-		return usage("--numa_binding is not supported", "numactl: trireme launch ... -- sh -c 'exec numactl -N $LOCAL_RANK python3 train.py'")
 	case f.maxRestarts < 0:
 		return usage(fmt.Sprintf("--max_restarts is %d: it must not be negative", f.maxRestarts), "--max_restarts 3")
 	case !(f.shutdownTimeout > 0 && f.shutdownTimeout < 1e7):
@@ -284,6 +282,9 @@ func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) 
 		defer os.RemoveAll(dir)
 	}
 	s.acrossHosts(stderr)
+	if err := s.bind(stderr); err != nil {
+		return err
+	}
 	code, err := cluster.Run(ctx, s.cluster)
 	if err != nil || code != 0 {
 		return &Exit{code, err}

@@ -19,7 +19,7 @@ import (
 // perMachineKeys may differ between ranks on different machines.
 var perMachineKeys = map[string]bool{
 	"name": true, "output_dir": true, "model.path": true, "model.config": true, "data.path": true, "data.eval_path": true,
-	"data.tokenizer": true, "data.cache_dir": true, "device.threads": true, "device.plugin": true, "parallel.interface": true,
+	"data.tokenizer": true, "data.cache_dir": true, "device.threads": true, "device.numa": true, "device.plugin": true, "parallel.interface": true,
 }
 
 // rankConfig is the message that ranks compare.

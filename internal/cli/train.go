@@ -56,8 +56,9 @@ type trainFlags struct {
 	deviceMemory bool          // the device has its own memory
 }
 
-func newTrain() *cobra.Command {
-	f := &trainFlags{}
+func newTrain() *cobra.Command { return newTrainCommand(&trainFlags{}) }
+
+func newTrainCommand(f *trainFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "train a model on one or more processes",
@@ -341,8 +342,12 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 	}
 	stopOf(ctx).SetDumpDir(j.logs(), "launcher")
 	j.stepping = true
-	return startWorkers(ctx, launch.Config{
+	w := launch.Config{
 		Nproc: nproc / j.perProc, Ranks: j.perProc, Env: env, LogDir: j.logs(), Stdout: stdout, Stderr: s, Files: files,
 		Grace: j.cfg.Parallel.Grace(), StoppedTimeout: j.cfg.Parallel.HeartbeatTimeout(), StopGrace: j.cfg.Parallel.StopGrace(),
-	})
+	}
+	if err := bindWorkers(&w, j.numa(), numaKey, nil, s); err != nil {
+		return err
+	}
+	return startWorkers(ctx, w)
 }

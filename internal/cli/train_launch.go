@@ -69,6 +69,9 @@ func (f *launchFlags) runCommand(c *cobra.Command, nproc ranksFlag, secret secre
 	w := &s.cluster.Workers
 	w.Signals, w.Stdout, w.Stderr, w.Output, w.LogDir = signals, c.OutOrStdout(), c.ErrOrStderr(), launch.Output{}, logDir
 	s.acrossHosts(c.ErrOrStderr())
+	if err := s.bind(c.ErrOrStderr()); err != nil {
+		return err
+	}
 	code, err := cluster.Run(context.WithoutCancel(c.Context()), s.cluster)
 	if err != nil || code != 0 {
 		return &Exit{code, err}
@@ -143,26 +146,29 @@ func (f *trainFlags) resolveNproc() error {
 	return nil
 }
 
-// deviceName returns device.name of the command line, the environment or the file, before the configuration is
-// read.
+// deviceName returns device.name before the configuration is read.
 func (f *trainFlags) deviceName() string {
-	name := ""
+	if f.device != "" {
+		return f.device
+	}
+	return f.deviceKey("name")
+}
+
+// deviceKey returns a key of device in --set, the environment or the file, before the configuration is read.
+func (f *trainFlags) deviceKey(name string) (value string) {
 	if text, err := os.ReadFile(f.config); err == nil {
 		if doc, err := conf.Parse(f.config, string(text)); err == nil {
-			v, _ := doc.Find("device", "name")
-			name = v.Text
+			v, _ := doc.Find("device", name)
+			value = v.Text
 		}
 	}
-	if v := environment()["TRIREME_DEVICE_NAME"]; v != "" {
-		name = v
+	if v := environment()["TRIREME_DEVICE_"+strings.ToUpper(name)]; v != "" {
+		value = v
 	}
 	for _, s := range f.sets {
-		if key, v, _ := strings.Cut(s, "="); strings.TrimSpace(key) == "device.name" {
-			name = strings.TrimSpace(v)
+		if key, v, _ := strings.Cut(s, "="); strings.TrimSpace(key) == "device."+name {
+			value = strings.TrimSpace(v)
 		}
 	}
-	if f.device != "" {
-		name = f.device
-	}
-	return name
+	return value
 }

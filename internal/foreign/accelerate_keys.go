@@ -20,7 +20,7 @@ func accelerateKeys() keys {
 
 		"machine_rank": ignored(launcher), "main_process_ip": ignored(launcher), "main_process_port": ignored(launcher), "same_network": noEffect(launcher),
 		"rdzv_backend": constant("static", launcher), "mpirun_config": ignored(launcher),
-		"enable_cpu_affinity": ignored("device.threads assigns processors"), "gpu_ids": constant("all", "CUDA_VISIBLE_DEVICES selects GPUs"),
+		"enable_cpu_affinity": ignored("device.numa binds processes"), "gpu_ids": constant("all", "CUDA_VISIBLE_DEVICES selects GPUs"),
 		"main_training_function": constant("main", "no Python runs"), "use_cpu": custom("`device.name: cpu` if true", useCPU),
 
 		"downcast_bf16": ignored(tpu), "tpu_env": ignored(tpu), "tpu_name": ignored(tpu), "tpu_zone": ignored(tpu), "tpu_use_cluster": ignored(tpu), "tpu_use_sudo": ignored(tpu),

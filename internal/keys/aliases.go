@@ -133,6 +133,7 @@ var aliases = []alias{
 	{key: "resume", program: "transformers", names: "resume_from_checkpoint resume_from load_checkpoint"},
 	{key: "device.name", program: "transformers", names: "no_cuda use_cpu accelerator"},
 	{key: "device.threads", program: "other programs", names: "num_threads n_threads cpu_threads omp_num_threads"},
+	{key: "device.numa", program: "torchrun, Accelerate and DeepSpeed", names: "numa_binding numa_affinity cpu_affinity enable_cpu_affinity bind_cores_to_rank"},
 	{key: "device.memory_fraction", program: "TensorFlow, JAX and vLLM", names: "gpu_memory_fraction per_process_gpu_memory_fraction xla_python_client_mem_fraction gpu_memory_utilization"},
 	{key: "device.preallocate", program: "JAX", names: "xla_python_client_preallocate"},
 	{key: "device.float32_matmul", program: "transformers and PyTorch", names: "tf32 allow_tf32 float32_matmul_precision matmul_precision", note: "high is the nearest to TF32"},

@@ -9,7 +9,7 @@ import (
 // listed. A package imports only from lower layers.
 var layers = [][]string{
 	0:  {"fault", "flight", "internal/clustertest", "internal/concurrent", "internal/cpuid", "internal/dl", "internal/gcm", "internal/netns", "internal/ordered", "internal/pickle", "internal/secureconn", "internal/wire", "trace"},
-	1:  {"internal/cluster/store", "internal/conf", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/nvml", "internal/objectstore", "internal/tracefile", "hub", "tokenizer", "rendezvous", "monitor"},
+	1:  {"internal/cluster/store", "internal/conf", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/hostfile", "internal/impl", "internal/jinja", "internal/mpi", "internal/netif", "internal/numa", "internal/nvml", "internal/objectstore", "internal/tracefile", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/cluster/etcdstore", "internal/cluster/natsstore", "internal/host", "internal/kernel", "internal/pjrt", "internal/render", "internal/rundir", "internal/scaling", "internal/tracereport", "internal/tracing", "launch"},
 	3:  {"tensor", "internal/cluster", "internal/runlog", "internal/trackers", "internal/view"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn", "internal/alert", "internal/verdict"},
