@@ -2,7 +2,7 @@
 // processes (launch).
 //
 // Read lists the nodes with a processor that this process may use, from Linux's sysfs. Bind gives each worker a
-// share of them, which is what numactl -C and DeepSpeed's --bind_cores_to_rank do:
+// share of them, as numactl -C and DeepSpeed's --bind_cores_to_rank do:
 //
 //	allowed, err := numa.Allowed()
 //	nodes, err := numa.Read("/sys", allowed)
