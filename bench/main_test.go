@@ -94,7 +94,7 @@ func TestMeasure(t *testing.T) {
 	trireme, python := fakes(t, log)
 	saved, chart := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.svg")
 	var out, progress bytes.Buffer
-	args := []string{"-trireme", trireme, "-python", python, "-pairs", "2", "-threads", "2", "-configs", "B", "-peer", "eager,compiled", "-instructions", "auto,avx2", "-float32_matmul", "highest,high", "-json", saved, "-svg", chart, "step", "gemm", "collectives", "ranks"}
+	args := []string{"-trireme", trireme, "-python", python, "-pairs", "2", "-threads", "2", "-configs", "B", "-peer", "eager,compiled", "-instructions", "auto,avx2", "-float32_matmul", "auto,high", "-json", saved, "-svg", chart, "step", "gemm", "collectives", "ranks"}
 	if err := run(t.Context(), args, &out, &progress); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := "trireme bench step --config B --threads 2 --steps 5 --dtype float32 --instructions auto --float32_matmul highest --json\npeer step --threads 2 --steps 5 --dtype float32 --layers 6 --width 512 --heads 8 --ffn 1376 --vocab 8192 --positions 512 --sequences 4"
+	steps := "trireme bench step --config B --threads 2 --steps 5 --dtype float32 --instructions auto --float32_matmul auto --json\npeer step --threads 2 --steps 5 --dtype float32 --layers 6 --width 512 --heads 8 --ffn 1376 --vocab 8192 --positions 512 --sequences 4"
 	for _, want := range []string{
 		steps, steps + " --compiled", "--instructions avx2 --float32_matmul high --json", "[avx2 Haswell]", "[ SkylakeX]", "--shapes 512x512x512,64x64x64_t",
 		"--nproc 2 --transport tcp --strategy no_shard --json\npeer step --threads 1", "--ranks 2 --strategy fully_shard",

@@ -16,28 +16,31 @@ var metrics = []string{"tokens_per_s", "rss_mib", "first_step_s"}
 // setup is a training run of both programs.
 type setup struct{ config, threads, dtype, peer, instructions, matmul string }
 
-// suffix describes a table's setup, after its title.
-func (s setup) suffix() string {
-	out := ", " + s.dtype
+// suffix is name after a table's title.
+func (s setup) suffix() string { return ", " + s.name() }
+
+// name describes types and instructions.
+func (s setup) name() string {
+	out := s.dtype
 	if s.instructions != "auto" {
 		out += ", " + s.instructions
 	}
-	if s.matmul != highest {
+	if s.matmul != "auto" {
 		out += " by " + s.matmul
 	}
 	return out
 }
 
-// highest is trireme's default for products of float32 matrices, which dtypes other than float32 do not have.
-const highest = "highest"
-
-// setups calls f with all combinations of instructions, dtypes, ways to multiply and peers.
+// setups calls f with all combinations of instructions, dtypes, ways to multiply and peers. Only float32 is multiplied in several ways.
 func (h *harness) setups(peers []string, f func(setup) error) error {
 	for _, instructions := range h.instructions {
 		for _, dtype := range h.dtypes {
 			for _, products := range h.matmul {
-				if dtype != "float32" && products != highest {
-					continue
+				if dtype != "float32" {
+					if products != h.matmul[0] {
+						continue
+					}
+					products = "auto"
 				}
 				for _, p := range peers {
 					if err := f(setup{dtype: dtype, peer: p, instructions: instructions, matmul: products}); err != nil {

@@ -40,11 +40,8 @@ func (r *results) groups() []*group {
 			if w.Metric != "tokens_per_s" {
 				continue
 			}
-			label := t.DType
-			if t.Instructions != "auto" {
-				label += ", " + t.Instructions
-			}
-			label += ", " + count(w.Threads, "thread")
+			s := setup{dtype: t.DType, instructions: t.Instructions, matmul: t.Products}
+			label := s.name() + ", " + count(w.Threads, "thread")
 			i := slices.IndexFunc(out, func(g *group) bool { return g.config == w.Config && g.label == label })
 			if i < 0 {
 				out = append(out, &group{w.Config, label, []series{{}}})

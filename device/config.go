@@ -71,11 +71,11 @@ type Config struct {
 	// prints. Default auto.
 	Instructions Instructions `yaml:"instructions"`
 	// Float32Matmul is how products of float32 matrices are computed on a processor with matrix tiles
-	// (AMX). highest uses float32 fused multiply-adds and has the same bits on all processors. bfloat16x6
-	// splits each number into three bfloat16 parts and sums six products of parts, with errors of the size
-	// of float32's own rounding. high sums three products of two parts, which have 16 bits together, as
-	// PyTorch's set_float32_matmul_precision("high") allows. Processors without tiles compute highest. Used
-	// by cpu. Default highest.
+	// (AMX); others always compute highest. highest uses float32 fused multiply-adds and has the same bits
+	// on all processors. bfloat16x6 splits each number into three bfloat16 parts and sums six products of
+	// parts: it is faster, and its errors are half of those of highest. high sums three products of two
+	// parts, which have 16 bits together, as PyTorch's set_float32_matmul_precision("high") allows. auto is
+	// bfloat16x6. Used by cpu. Default auto.
 	Float32Matmul Float32Matmul `yaml:"float32_matmul"`
 	// MemoryLimit is the memory for all ranks of this machine, such as 60GiB or 64GB. A run with a
 	// larger planned peak is refused before it starts. Empty is the available memory of the machine
@@ -87,7 +87,7 @@ type Config struct {
 
 // DefaultConfig is the default configuration.
 func DefaultConfig() Config {
-	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, NUMA: numa.Auto, Instructions: AutoInstructions, Float32Matmul: Highest}
+	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true, NUMA: numa.Auto, Instructions: AutoInstructions, Float32Matmul: AutoFloat32Matmul}
 }
 
 // Validate checks all fields. It does not look for plug-ins or devices.
@@ -95,8 +95,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Name == XLA && c.Plugin == "":
 		return fault.Try(fault.At("name", "xla needs the file of a plug-in"), "%s", fault.Set("device.plugin", "FILE.so"))
-	case c.Name.Accelerator() && c.Float32Matmul.parts() > 0:
-		return fault.Try(fault.At("float32_matmul", "is %s, which is used by cpu only: products of float32 on %s are float32", c.Float32Matmul, c.Name), "%s", fault.Set("device.float32_matmul", string(Highest)))
+	case c.Name.Accelerator() && (c.Float32Matmul == BFloat16x6 || c.Float32Matmul == High):
+		return fault.Try(fault.At("float32_matmul", "is %s, which is used by cpu only: products of float32 on %s are float32", c.Float32Matmul, c.Name), "%s", fault.Set("device.float32_matmul", string(AutoFloat32Matmul)))
 	case c.Name.Accelerator() && c.NUMA == numa.OnNode:
 		return fault.Try(fault.At("numa", "is %s, which is used by cpu only", c.NUMA), "%s", fault.Set("device.numa", string(numa.Auto)))
 	case c.ProcessRanks < 0:

@@ -13,8 +13,20 @@ func (c Config) Kind(b Device) string {
 	switch a, ok := b.(*accelerator); {
 	case ok:
 		return fmt.Sprintf("%s %s", a.client.Platform(), a.client.Devices()[0].Kind())
-	case impl.Tiles() && c.Float32Matmul.parts() > 0:
-		return fmt.Sprintf("cpu %v, %s", impl.Best(), c.Float32Matmul)
+	case c.CPUFloat32Matmul() != Highest:
+		return fmt.Sprintf("cpu %v, %s", impl.Best(), c.CPUFloat32Matmul())
 	}
 	return fmt.Sprintf("cpu %v", impl.Best())
+}
+
+// CPUFloat32Matmul is how this processor computes products of float32 with c.Instructions: Highest without tiles.
+func (c Config) CPUFloat32Matmul() Float32Matmul {
+	tiles := impl.Tiles()
+	if c.Instructions != AutoInstructions {
+		tiles = string(c.Instructions) == impl.AMX.String()
+	}
+	if !tiles || c.Float32Matmul.parts() == 0 {
+		return Highest
+	}
+	return c.Float32Matmul.onCPU()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"trireme/autograd"
+	"trireme/device"
 	"trireme/internal/impl"
 	"trireme/model"
 	"trireme/model/llama"
@@ -177,6 +178,7 @@ func TestResumeOnAnotherMachine(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config
 	c.Training.MaxSteps, c.Checkpoint.SaveEveryNSteps, c.Resume = 4, 1, "auto"
+	c.Device.Float32Matmul = device.Highest
 	note := func(k *recordingSink) string {
 		i := slices.IndexFunc(k.notes, func(n string) bool { return strings.HasPrefix(n, "changed: the machine") })
 		if i < 0 {

@@ -25,7 +25,7 @@ func newBenchGEMM() *cobra.Command {
 	var threads int
 	var seconds float64
 	var shapes, dtype string
-	instructions, matmul := device.AutoInstructions, device.Highest
+	instructions, matmul := device.AutoInstructions, device.AutoFloat32Matmul
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "gemm",

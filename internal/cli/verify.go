@@ -51,7 +51,7 @@ The runs are trireme train in a temporary directory (TMPDIR), which has room for
 is not touched. They evaluate and export nothing, and send nothing to trackers.
 
 The exit code is 0 only if all is equal, 3 if not. The bits are of one set of instructions
-(device.instructions), which the report names.`,
+(device.instructions) and one way to multiply (device.float32_matmul), which the report names.`,
 		Example: `  trireme verify
   trireme verify --config run.yaml
   trireme verify --config run.yaml --worlds 1,2 --strategies ddp,fsdp --kinds ranks,resume
@@ -227,6 +227,7 @@ func (f *verifyFlags) describe(c *cobra.Command, r *verify.Report, e *verify.Exp
 		if r.Machine.Instructions = string(j.cfg.Device.Instructions); j.cfg.Device.Instructions == device.AutoInstructions {
 			r.Machine.Instructions = impl.Best().String()
 		}
+		r.Machine.Float32Matmul = string(j.cfg.Device.CPUFloat32Matmul())
 	}
 	return nil
 }

@@ -33,10 +33,11 @@ type Report struct {
 
 // Machine describes the machine. The bits depend on its instructions.
 type Machine struct {
-	Processor    string `json:"processor"`
-	Instructions string `json:"instructions"` // device.instructions
-	Cores        int    `json:"cores"`
-	System       string `json:"system"` // operating system and architecture
+	Processor     string `json:"processor"`
+	Instructions  string `json:"instructions"`   // device.instructions
+	Float32Matmul string `json:"float32_matmul"` // device.float32_matmul
+	Cores         int    `json:"cores"`
+	System        string `json:"system"` // operating system and architecture
 }
 
 // Row is a run of the table.
@@ -131,12 +132,17 @@ func (r Report) experiment() string {
 	return fmt.Sprintf("%s of %s (%.3g epochs) in %s", count(len(r.Steps), "step"), count(r.RowsPerStep, "row"), float64(r.Epochs), r.ParamDType)
 }
 
+// rounding names what decides how operations round.
+func (m Machine) rounding() string {
+	return fmt.Sprintf("device.instructions %s and device.float32_matmul %s", m.Instructions, m.Float32Matmul)
+}
+
 // where says for which machines the bits hold.
 func (r Report) where() string {
 	if r.Machine.Instructions == "" {
 		return fmt.Sprintf("device %s, %s, %s", r.Device, r.Machine.System, r.Version)
 	}
-	return fmt.Sprintf("%s, device.instructions %s, %s, %s", r.Machine.Processor, r.Machine.Instructions, r.Machine.System, r.Version)
+	return fmt.Sprintf("%s, %s, %s, %s", r.Machine.Processor, r.Machine.rounding(), r.Machine.System, r.Version)
 }
 
 // conclusions are the sentences after the table.
@@ -155,7 +161,7 @@ func (r Report) conclusions() []string {
 		out = append(out, line)
 	}
 	if r.Machine.Instructions != "" {
-		out = append(out, fmt.Sprintf("these are the bits of device.instructions %s: other instructions round differently", r.Machine.Instructions))
+		out = append(out, fmt.Sprintf("these are the bits of %s: others round differently", r.Machine.rounding()))
 	}
 	return out
 }

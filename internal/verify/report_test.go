@@ -9,7 +9,7 @@ import (
 func report(edit func(kind Kind, o *Outcome)) *Report {
 	r := &Report{
 		Config: "run.yaml", Model: "llama with 4 layers of width 256", Command: "trireme verify --config=run.yaml", Date: "2026-01-02T03:04:05Z", Version: "trireme v1.2.3",
-		Machine: Machine{Processor: "A Processor", Instructions: "avx2", Cores: 2, System: "linux/amd64"}, Device: "cpu", ParamDType: "float32", RowsPerStep: 16, Epochs: 0.0125,
+		Machine: Machine{Processor: "A Processor", Instructions: "avx2", Float32Matmul: "highest", Cores: 2, System: "linux/amd64"}, Device: "cpu", ParamDType: "float32", RowsPerStep: 16, Epochs: 0.0125,
 	}
 	for _, trial := range []Trial{
 		{Kind: Reference, Differs: "1 rank, full_shard"},
