@@ -40,7 +40,7 @@ func (r *results) groups() []*group {
 			if w.Metric != "tokens_per_s" {
 				continue
 			}
-			s := setup{dtype: t.DType, instructions: t.Instructions, matmul: t.Products}
+			s := setup{dtype: t.DType, instructions: t.Instructions, matmul: cmp.Or(t.Products, "auto")}
 			label := s.name() + ", " + count(w.Threads, "thread")
 			i := slices.IndexFunc(out, func(g *group) bool { return g.config == w.Config && g.label == label })
 			if i < 0 {
