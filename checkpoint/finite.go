@@ -57,12 +57,23 @@ func eachChunk(m memory, shards []tensor.Shard, f func(s tensor.Shard, lo int, b
 	return nil
 }
 
-// exponents holds, for each number in 8 bytes, the mask of its exponent bits, the lowest of them,
-// and the sign bit: all ones + lowest carries into the sign.
-var exponents = map[tensor.DType]struct{ all, lowest, sign uint64 }{
+// exponent has, for each number in 8 bytes, the mask of its exponent bits, the lowest of them, and the
+// sign bit: all ones + lowest carries into the sign.
+type exponent struct{ all, lowest, sign uint64 }
+
+var exponents = map[tensor.DType]exponent{
 	tensor.F32:  {0x7f8000007f800000, 0x0080000000800000, 0x8000000080000000},
 	tensor.BF16: {0x7f807f807f807f80, 0x0080008000800080, 0x8000800080008000},
 	tensor.F16:  {0x7c007c007c007c00, 0x0400040004000400, 0x8000800080008000},
+}
+
+// finiteBlock is the number of bytes that finite checks at once.
+const finiteBlock = 64
+
+// finite reports whether a block has no NaN and no infinite value.
+func (e exponent) finite(b *[finiteBlock]byte) bool {
+	carry := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:at+8])&e.all + e.lowest }
+	return (carry(0)|carry(8)|carry(16)|carry(24)|carry(32)|carry(40)|carry(48)|carry(56))&e.sign == 0
 }
 
 // NotFinite counts the NaN and infinite values in b, little-endian floats of type dt; first is the
@@ -74,6 +85,9 @@ func NotFinite(b []byte, dt tensor.DType) (n, first int) {
 	}
 	size := dt.Size()
 	for at := 0; at < len(b); at += 8 {
+		for len(b)-at >= finiteBlock && e.finite((*[finiteBlock]byte)(b[at:])) {
+			at += finiteBlock
+		}
 		var word uint64
 		if len(b)-at >= 8 {
 			word = binary.LittleEndian.Uint64(b[at:])

@@ -56,6 +56,25 @@ func TestCheckFinite(t *testing.T) {
 	}
 }
 
+// One or two values at every position of rows of every length.
+func TestNotFiniteOfLengths(t *testing.T) {
+	nan := float32(math.NaN())
+	for n := range 70 {
+		v := make([]float32, n)
+		for i := range n {
+			v[i] = nan
+			if got, first := checkpoint.NotFinite(tensor.AsBytes(v), tensor.F32); got != 1 || first != i {
+				t.Fatalf("%d of %d: %d from %d", i, n, got, first)
+			}
+			v[n-1] = nan
+			if got, first := checkpoint.NotFinite(tensor.AsBytes(v), tensor.F32); got != min(2, n-i) || first != i {
+				t.Fatalf("%d and the last of %d: %d from %d", i, n, got, first)
+			}
+			v[i], v[n-1] = 0, math.MaxFloat32
+		}
+	}
+}
+
 // Every half, at every offset in 8 bytes.
 func TestNotFiniteOfAllHalves(t *testing.T) {
 	for dt, exponent := range map[tensor.DType]uint16{tensor.BF16: 0x7f80, tensor.F16: 0x7c00} {

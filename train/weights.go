@@ -118,6 +118,10 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 // loadElems is the number of elements that are read and checked at once: they fit into the L2 cache.
 const loadElems = 1 << 16
 
+// maxLoadPart is the maximum number of elements of a part of a tensor that a goroutine reads. Parts are long, because
+// two goroutines that touch a new huge page at the same time would both allocate and clear one.
+const maxLoadPart = 1 << 23
+
 // load initializes this rank's shards of all parameters.
 func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error {
 	for _, s := range e.HeldParams() {
@@ -145,33 +149,51 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 // read sets dst to a tensor's elements from first on. Host memory is filled by all processors: the time goes to
 // copies out of the page cache, conversions, and pages that are touched for the first time.
 func (w *weights) read(b tensor.Backend, info safetensors.Info, dst *tensor.Tensor, first int) error {
-	workers, host := concurrent.Processors(), dst.Buffer().Bytes != nil
-	var uploaded []byte
-	if !host {
-		workers, uploaded = 1, make([]byte, min(loadElems, dst.Elems())*dst.DType().Size())
+	workers, part := 1, dst.Elems()
+	if dst.Buffer().Bytes != nil {
+		workers = concurrent.Processors()
+		part = min(max(loadElems, (part+workers-1)/workers), maxLoadPart)
 	}
 	var bad atomic.Bool
-	err := concurrent.Each(workers, (dst.Elems()+loadElems-1)/loadElems, func(_, i int) error {
-		part := dst.Flat(i*loadElems, min(dst.Elems(), (i+1)*loadElems))
-		to := uploaded[:min(len(uploaded), part.Bytes())]
-		if host {
-			to = tensor.HostBytes(part)
-		}
-		if err := w.files.ReadAs(info.Name, part.DType(), first+i*loadElems, part.Elems(), to); err != nil {
-			return err
-		}
-		if n, _ := checkpoint.NotFinite(to, part.DType()); n > 0 {
+	err := concurrent.Each(workers, (dst.Elems()+part-1)/max(1, part), func(_, i int) error {
+		lo, hi := i*part, min(dst.Elems(), (i+1)*part)
+		finite, err := w.readPart(b, info, dst.Flat(lo, hi), first+lo)
+		if !finite {
 			bad.Store(true)
 		}
-		if !host {
-			b.Upload(part, to)
-		}
-		return nil
+		return err
 	})
 	if bad.Load() {
 		w.nan[info.Name] = true
 	}
 	return err
+}
+
+// readPart is read in one goroutine. It reports whether all elements are finite.
+func (w *weights) readPart(b tensor.Backend, info safetensors.Info, dst *tensor.Tensor, first int) (finite bool, err error) {
+	host := dst.Buffer().Bytes != nil
+	var uploaded []byte
+	if !host {
+		uploaded = make([]byte, min(loadElems, dst.Elems())*dst.DType().Size())
+	}
+	finite = true
+	for lo := 0; lo < dst.Elems(); lo += loadElems {
+		some := dst.Flat(lo, min(dst.Elems(), lo+loadElems))
+		to := uploaded[:min(len(uploaded), some.Bytes())]
+		if host {
+			to = tensor.HostBytes(some)
+		}
+		if err := w.files.ReadAs(info.Name, some.DType(), first+lo, some.Elems(), to); err != nil {
+			return finite, err
+		}
+		if n, _ := checkpoint.NotFinite(to, some.DType()); n > 0 {
+			finite = false
+		}
+		if !host {
+			b.Upload(some, to)
+		}
+	}
+	return finite, nil
 }
 
 // notes lists the parameters not taken from the files as they are.
