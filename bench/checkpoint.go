@@ -21,12 +21,15 @@ import (
 	"trireme/train"
 )
 
-// checkpoint compares saving and loading a checkpoint with dd in the same directory, and loading a model's files with
-// safetensors in PyTorch.
+// checkpoint compares saving and loading a checkpoint with dd in the same directory, training beside saves with training
+// alone, and loading a model's files with safetensors in PyTorch.
 func (h *harness) checkpoint(ctx context.Context) error {
 	if _, err := exec.LookPath("dd"); err != nil {
 		fmt.Fprintf(h.out, "\nSKIPPED: %v\n", err)
 	} else if err := h.states(ctx); err != nil {
+		return err
+	}
+	if err := h.background(ctx); err != nil {
 		return err
 	}
 	return h.modelFiles(ctx)
