@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -463,15 +462,10 @@ func TestConcurrentDownloads(t *testing.T) {
 		}
 		return false
 	})
-	var all sync.WaitGroup
-	for range 6 {
-		all.Go(func() {
-			if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
+	together(t, 6, func() error {
+		_, err := c.Model(t.Context(), "owner/tiny")
+		return err
+	})
 	got := map[string]int{}
 	for _, r := range s.Requests() {
 		if !strings.Contains(r, "/api/") {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +37,20 @@ func start(t *testing.T) (*hubtest.Server, hub.Client, string) {
 	t.Cleanup(s.Close)
 	commit := s.Commit("model", "owner/tiny", model())
 	return s, hub.Client{Endpoint: s.URL, Cache: t.TempDir(), Backoff: time.Millisecond}, commit
+}
+
+// together runs f as n clients at the same time, which all succeed.
+func together(t *testing.T, n int, f func() error) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if err := f(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // tree lists a folder: links with their targets, files with their sizes.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"trireme/hub"
@@ -251,15 +250,10 @@ func TestObjectsChecksum(t *testing.T) {
 func TestObjectsTogether(t *testing.T) {
 	s, c := startObjects(t)
 	s.Set("d/x.txt", []byte(weights))
-	var clients sync.WaitGroup
-	for range 4 {
-		clients.Go(func() {
-			if _, err := c.Dataset(t.Context(), "s3://bucket/d/"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	clients.Wait()
+	together(t, 4, func() error {
+		_, err := c.Dataset(t.Context(), "s3://bucket/d/")
+		return err
+	})
 	if got := s.Bytes(); got != int64(len(weights)) {
 		t.Errorf("%d bytes of %d were sent", got, len(weights))
 	}
