@@ -73,7 +73,7 @@ func (k *aheadSink) sink(resumed int64) (monitor.Sink, error) {
 // onPrograms trains on a device that compiles programs. stop is asked before each step.
 func (j *resumable) onPrograms(t *testing.T, c train.Config, fail int, stop func() bool) (*aheadSink, error) {
 	t.Helper()
-	cpu, err := device.Open("cpu", device.Options{Reserve: 1 << 28})
+	cpu, err := device.Open("cpu", device.Options{Reserve: 1 << 28, Float32Matmul: c.Device.Float32Matmul})
 	if err != nil {
 		t.Fatal(err)
 	}
