@@ -106,10 +106,17 @@ func start(c Config, l link, stdout, stderr io.Writer) (*workers, error) {
 	started := make(chan error)
 	w.wg.Go(func() {
 		runtime.LockOSThread()
+		var err error
 		if c.Processors == nil {
 			defer runtime.UnlockOSThread()
-		} // else the thread has a worker's processors, and ends with this goroutine
-		var err error
+		} else { // the thread ends with this goroutine; the process's first one only sleeps, and has its processors again
+			var allowed numa.CPUs
+			if allowed, err = numa.Allowed(); err != nil {
+				started <- err
+				return
+			}
+			defer numa.SetThread(allowed)
+		}
 		for local := range c.Nproc {
 			if c.Processors != nil {
 				if err = numa.SetThread(c.Processors[local]); err != nil { // which the worker inherits
