@@ -237,6 +237,18 @@ func TestWatchOnATerminal(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			check(5)
 
+			watch() // a guard waits while a shell has its own settings; it leaves those of the next watch
+			syscall.Kill(-s.watcher(), syscall.SIGKILL)
+			s.wait("ready> ")
+			watch()
+			time.Sleep(2200 * time.Millisecond) // longer than a guard waits
+			if s.settings().Lflag&(unix.ICANON|unix.ECHO) != 0 {
+				t.Error("the guard of a killed watch changed the settings of the next")
+			}
+			s.typed("q")
+			s.wait("ready> ")
+			check(6)
+
 			watch() // the terminal is closed
 			pid := s.watcher()
 			s.master.Close()

@@ -62,7 +62,10 @@ func (k *Keyboard) ready() bool {
 	}
 	ours := *saved
 	ours.Lflag &^= unix.ICANON | unix.ECHO
-	ours.Cc[unix.VMIN], ours.Cc[unix.VTIME] = 1, 0 // a shell that reads before they are restored waits for a key
+	ours.Cc[unix.VMIN] = 1 // a shell that reads before they are restored waits for a key
+	// With VMIN 1 this has no effect on a read. It makes the settings those of this process: the guard of a watch
+	// that was killed must not undo those of the next one.
+	ours.Cc[unix.VTIME] = byte(os.Getpid())
 	if err := k.send(guarded{saved, &ours}); err != nil {
 		return false // without a guard the settings stay
 	}
