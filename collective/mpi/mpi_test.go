@@ -17,7 +17,10 @@ import (
 	"trireme/rendezvous"
 )
 
-const rankVar = "TRIREME_MPITEST" // set in processes of mpirun
+const (
+	rankVar  = "TRIREME_MPITEST"       // set in processes of mpirun
+	apartVar = "TRIREME_MPITEST_APART" // a directory in which each process has its own TMPDIR
+)
 
 // mpiruns are the programs under which the tests run, as Debian names them.
 var mpiruns = map[string][]string{
@@ -32,7 +35,8 @@ func run(t *testing.T, mpirun string, n int, test string, env ...string) (string
 	clustertest.Program(t, args[0], "openmpi-bin, mpich")
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	args = append(args[:len(args):len(args)], "-n", fmt.Sprint(n), os.Args[0], "-test.run", "^"+test+"$", "-test.timeout", "2m")
+	args = append(args[:len(args):len(args)], "-n", fmt.Sprint(n),
+		"sh", "-c", `if [ "${`+apartVar+`-}" ]; then TMPDIR=$`+apartVar+`/$$; export TMPDIR; mkdir "$TMPDIR"; fi; exec "$@"`, "sh", os.Args[0], "-test.run", "^"+test+"$", "-test.timeout", "2m")
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}
@@ -104,11 +108,13 @@ func joined(t *testing.T) (rendezvous.Env, *rendezvous.Store) {
 	return env, s
 }
 
-// TestWrongMPI: under the mpirun of another MPI, each process would be a world of one rank.
+// TestWrongMPI: under the mpirun of another MPI, each process would be a world of one rank. Two such processes of
+// Open MPI create one directory of files in TMPDIR at once, and sometimes one of them fails, so each has its own
+// TMPDIR; the secret replaces the key in it.
 func TestWrongMPI(t *testing.T) {
 	for mpirun := range mpiruns {
 		t.Run(mpirun, func(t *testing.T) {
-			out, err := run(t, mpirun, 2, "TestWrongRank")
+			out, err := run(t, mpirun, 2, "TestWrongRank", apartVar+"="+t.TempDir(), rendezvous.SecretVar+"=sixteen bytes or more")
 			if err != nil || strings.Count(out, "PASS") != 2 {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -26,9 +27,9 @@ func (c *client) Watch(ctx context.Context, prefix string) (*store.Watch, error)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.ctx, func() { cancel(store.Error(prefix, store.ErrClosed)) })
-	return store.NewWatch(ctx, func(ctx context.Context, emit func(store.Event) error) error {
+	return store.NewWatch(ctx, func(ctx context.Context, emit func(store.Event) error) (err error) {
 		defer stop()
-		defer cancel(nil)
+		defer func() { cancel(err) }() // the cause, which the watch reports
 		defer f.unsubscribe()
 		sent := map[string]uint64{} // revisions of entries
 		return f.run(ctx, func(m *message) error {
@@ -63,7 +64,8 @@ type feed struct {
 	client  *client
 	filter  string
 	sub     *nats.Subscription
-	pending uint64 // messages that existed when the feed began and were not read yet
+	start   uint64 // sequence of the leader's last message when the feed began, or 0
+	pending uint64 // messages that the sending server had when the feed began and that were not read yet
 	next    uint64 // first sequence of the stream that was not read; 0 before the first
 	count   uint64 // messages read of this subscription
 	synced  bool
@@ -76,8 +78,19 @@ func (f *feed) unsubscribe() {
 	}
 }
 
+// subscribe first asks the leader which message is the last. Of three servers, the one that sends the messages may be
+// behind the leader: what it has at the subscription can lack changes that were confirmed before.
 func (f *feed) subscribe(ctx context.Context) error {
 	f.unsubscribe()
+	if f.next == 0 {
+		last, err := f.client.stream.GetLastMsgForSubject(ctx, f.filter)
+		switch {
+		case err == nil:
+			f.start = last.Sequence
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
+			return err
+		}
+	}
 	inbox := f.client.nc.NewInbox()
 	sub, err := f.client.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -110,7 +123,7 @@ func (f *feed) run(ctx context.Context, each func(*message) error) error {
 	}
 	last := map[string]uint64{} // sequence of the last message of a subject
 	for {
-		if !f.synced && f.pending == 0 {
+		if !f.synced && f.pending == 0 && (f.start == 0 || f.next > f.start) {
 			f.synced = true
 			if err := each(nil); err != nil {
 				return err
@@ -124,7 +137,7 @@ func (f *feed) run(ctx context.Context, each func(*message) error) error {
 			return fmt.Errorf("natsstore: a watch of %s is behind: changes between %d and %d were dropped. watch again", m.subject, last[m.subject], m.sequence)
 		}
 		last[m.subject] = m.sequence
-		if !f.synced {
+		if f.pending > 0 {
 			f.pending--
 		}
 		if err := each(&m); err != nil {

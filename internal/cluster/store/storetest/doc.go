@@ -31,6 +31,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		"counter":      testCounter,
 		"watch":        testWatch,
 		"watch order":  testWatchOrder,
+		"list":         testList,
 		"lease":        testLease,
 		"lease owner":  testLeaseOwner,
 		"lease values": testLeaseValues,

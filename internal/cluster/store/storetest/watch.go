@@ -67,6 +67,19 @@ func testWatch(t *testing.T, setup Setup) {
 	}
 }
 
+// testList lists the keys through one client after each change by another: a change that is confirmed is in the list.
+func testList(t *testing.T, setup Setup) {
+	ctx, a, b := timeout(t), setup.open(t), setup.open(t)
+	for i := range 50 {
+		_, err := a.Create(ctx, fmt.Sprintf("l/%02d", i), nil)
+		want(t, "Create", err, nil)
+		all, err := store.List(ctx, b, "l/")
+		if err != nil || len(all) != i+1 {
+			t.Fatalf("List after %d keys: %d, %v", i+1, len(all), err)
+		}
+	}
+}
+
 // testWatchOrder starts watches while keys change: each has the state at its start and every later change.
 func testWatchOrder(t *testing.T, setup Setup) {
 	ctx := timeout(t)
