@@ -79,7 +79,7 @@ func (f *feed) unsubscribe() {
 }
 
 // subscribe first asks the leader which message is the last. Of three servers, the one that sends the messages may be
-// behind the leader: what it has at the subscription can lack changes that were confirmed before.
+// behind the leader and lack changes that the leader has confirmed.
 func (f *feed) subscribe(ctx context.Context) error {
 	f.unsubscribe()
 	if f.next == 0 {
