@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"trireme/checkpoint"
@@ -98,7 +99,7 @@ func (h *harness) modelFiles(ctx context.Context) error {
 				return object{"mb_per_s": mb / seconds}, m.Close()
 			}
 			theirs := func(ctx context.Context) (object, error) {
-				o, err := h.peer.run("auto", "", "load", "--model", filepath.Join(dir, safetensors.ModelFile), "--dtype", string(as))(ctx)
+				o, err := h.peer.run("auto", "", "load", "--model", filepath.Join(dir, safetensors.ModelFile), "--dtype", string(as), "--memory", strconv.Itoa(h.used()))(ctx)
 				if err != nil {
 					return nil, err
 				}
@@ -137,7 +138,15 @@ func (h *harness) fromDisk(ctx context.Context, t *table, what string, ours, the
 
 // speeds adds a row of MB per second.
 func (h *harness) speeds(ctx context.Context, t *table, what string, ours, theirs measurement) error {
-	pairs, err := h.alternate(ctx, t.Title+": "+what, ours, theirs)
+	after := func(m measurement) measurement {
+		return func(ctx context.Context) (object, error) {
+			if err := useMemory(h.used()); err != nil {
+				return nil, err
+			}
+			return m(ctx)
+		}
+	}
+	pairs, err := h.alternate(ctx, t.Title+": "+what, after(ours), after(theirs))
 	if err != nil {
 		return err
 	}
@@ -147,6 +156,9 @@ func (h *harness) speeds(ctx context.Context, t *table, what string, ours, their
 	}
 	return h.add(t, r)
 }
+
+// used is the number of bytes that are touched before each run: pages of a file, and its numbers in float32 or in a copy.
+func (h *harness) used() int { return 4 * h.mib << 20 }
 
 func (h *harness) speed(began time.Time) object {
 	return object{"mb_per_s": float64(h.mib) * (1 << 20) / 1e6 / time.Since(began).Seconds()}

@@ -39,6 +39,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--warmup", type=int, default=3)
     p.add_argument("--shapes", default="", help="products of gemm")
+    p.add_argument("--memory", type=int, default=1 << 20, help="bytes of load to touch before")
     p.add_argument("--model", help="safetensors file of load, directory of generate")
     p.add_argument("--prompt_tokens", type=int, default=512)
     p.add_argument("--new_tokens", type=int, default=64)
@@ -146,11 +147,24 @@ def collectives(a):
     return {"res": figures} if rank == 0 else None
 
 
+def use_memory(n):
+    """Touches n bytes and frees them, as useMemory does."""
+    import mmap
+
+    m = mmap.mmap(-1, n)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        m.madvise(mmap.MADV_HUGEPAGE)
+    for i in range(0, n, mmap.PAGESIZE):
+        m[i] = 1
+    m.close()
+
+
 def load(a):
     """Reads each tensor into memory of its own, converted to the type, as a model's parameters are."""
     import torch
     from safetensors import safe_open
 
+    use_memory(a.memory)
     began, state = time.perf_counter(), {}
     with safe_open(a.model, framework="pt", device="cpu") as f:
         for name in f.keys():

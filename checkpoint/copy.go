@@ -76,7 +76,7 @@ func (c *Checkpoint) into(ctx context.Context, to storage, dir, attempt string) 
 		if err != nil {
 			return "", nil, err
 		}
-		if err := writeFile(to, join(attempt, f.Name), f.Size, func(w file) error { return copyFile(ctx, w, from, f) }); err != nil {
+		if err := writeFile(to, join(attempt, f.Name), f.Size, false, func(w file) error { return copyFile(ctx, w, from, f) }); err != nil {
 			return "", nil, err
 		}
 	}

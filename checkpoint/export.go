@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -165,7 +166,15 @@ func (e *exporter) write(ctx context.Context, world [][]held) error {
 		if !mine && e.rank != 0 {
 			continue
 		}
-		err := writeFile(e.fs, f.temp(e.dir), f.layout.Size(), func(w file) error { return e.fill(ctx, w, f.layout, parts[i]) })
+		shared := slices.ContainsFunc(parts[i], func(t planned) bool {
+			return slices.ContainsFunc(t.parts, func(p part) bool { return p.rank != 0 })
+		})
+		slices.SortFunc(parts[i], func(a, b planned) int { // as in the file
+			_, atA, _ := f.layout.Find(a.Name)
+			_, atB, _ := f.layout.Find(b.Name)
+			return cmp.Compare(atA, atB)
+		})
+		err := writeFile(e.fs, f.temp(e.dir), f.layout.Size(), shared, func(w file) error { return e.fill(ctx, w, f.layout, parts[i]) })
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	direct "trireme/internal/disk"
 	"trireme/internal/durable"
 )
 
@@ -60,7 +61,7 @@ func opened(f *os.File, err error) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return diskFile{f}, nil
+	return &diskFile{File: f}, nil
 }
 
 func (disk) ReadDir(path string) ([]string, error) {
@@ -85,9 +86,58 @@ func (disk) Modified(path string) (time.Time, error) {
 
 func (disk) SyncDir(path string) error { return durable.SyncDir(path) }
 
-type diskFile struct{ *os.File }
+type diskFile struct {
+	*os.File
+	past *direct.Sequential // writes past the page cache; nil: through it
+}
 
-func (f diskFile) Size() (int64, error) {
+// alone is a file that can be written faster if no other process writes it.
+type alone interface{ Alone() }
+
+// pastCache is the size from which files are written past the page cache.
+const pastCache = 4 << 20
+
+func (f *diskFile) Alone() {
+	if size, err := f.Size(); err == nil && size >= pastCache {
+		f.past = direct.NewSequential(f.Name(), size)
+	}
+}
+
+func (f *diskFile) WriteAt(b []byte, at int64) (int, error) {
+	if f.past != nil && at == f.past.Next() {
+		return f.past.Write(b)
+	}
+	if err := f.intoCache(); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// intoCache ends writing past the page cache.
+func (f *diskFile) intoCache() error {
+	if f.past == nil {
+		return nil
+	}
+	err := errors.Join(f.past.Flush(), f.past.Close())
+	f.past = nil
+	return err
+}
+
+func (f *diskFile) Sync() error {
+	if err := f.intoCache(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f *diskFile) Close() error {
+	if f.past == nil {
+		return f.File.Close()
+	}
+	return errors.Join(f.past.Close(), f.File.Close()) // without Sync: the file is not complete
+}
+
+func (f *diskFile) Size() (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return 0, err

@@ -379,7 +379,7 @@ func TestHostMemoryFiles(t *testing.T) {
 		}
 		at := func(name string) string { return filepath.Join(root, name) }
 		write := func(name, text string) {
-			err := writeFile(fs, at(name), int64(len(text)), func(f file) error { return writeAt(f, []byte(text), 0, name) })
+			err := writeFile(fs, at(name), int64(len(text)), false, func(f file) error { return writeAt(f, []byte(text), 0, name) })
 			log("write %s: %s", name, kind(errors.Unwrap(err)))
 		}
 		read := func(name string) {

@@ -55,7 +55,7 @@ func (e *exporter) publish() error {
 			return err
 		}
 		path := filepath.Join(e.dir, tempPrefix+safetensors.IndexFile)
-		err = writeFile(e.fs, path, int64(len(b)), func(w file) error { return writeAt(w, b, 0, safetensors.IndexFile) })
+		err = writeFile(e.fs, path, int64(len(b)), false, func(w file) error { return writeAt(w, b, 0, safetensors.IndexFile) })
 		if err != nil {
 			return err
 		}

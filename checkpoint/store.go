@@ -132,7 +132,7 @@ func (s *Store) writer(fs fileStore, tmp string, items []Item, all []proposal) (
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{fs: fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan}
+	w := &writer{fs: fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan, shared: s.cfg.StateDictType == Full && s.ranks.Size() > 1}
 	return w, w.lay(s.cfg.StateDictType)
 }
 

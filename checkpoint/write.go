@@ -41,6 +41,7 @@ type writer struct {
 	out    written
 	name   string // of the file; empty for none
 	size   int64
+	shared bool   // other ranks write the file too
 	header []byte // nil if another rank writes it
 	chunks []chunk
 	buf    []byte // for a chunk of a tensor outside host memory
@@ -164,7 +165,8 @@ func writeAt(f file, b []byte, at int64, what string) error {
 
 const sameDirectory = "all ranks must write to the same directory"
 
-func writeFile(fs fileStore, path string, size int64, fill func(file) error) (err error) {
+// writeFile writes a file in full. If it is shared, other ranks write parts of it too.
+func writeFile(fs fileStore, path string, size int64, shared bool, fill func(file) error) (err error) {
 	f, err := fs.Create(path)
 	if errors.Is(err, errNotExist) {
 		return fmt.Errorf("checkpoint: %w: the directory created by rank 0 is missing; %s", err, sameDirectory)
@@ -181,6 +183,9 @@ func writeFile(fs fileStore, path string, size int64, fill func(file) error) (er
 	if err := f.Truncate(size); err != nil {
 		return fmt.Errorf("checkpoint: resize %s to %d bytes: %w", path, size, err)
 	}
+	if a, ok := f.(alone); ok && !shared {
+		a.Alone()
+	}
 	if err := fill(f); err != nil {
 		return err
 	}
@@ -192,7 +197,7 @@ func writeFile(fs fileStore, path string, size int64, fill func(file) error) (er
 
 // writeSmall writes a file at once.
 func writeSmall(fs fileStore, path string, b []byte) error {
-	return writeFile(fs, path, int64(len(b)), func(f file) error { return writeAt(f, b, 0, filepath.Base(path)) })
+	return writeFile(fs, path, int64(len(b)), false, func(f file) error { return writeAt(f, b, 0, filepath.Base(path)) })
 }
 
 // run writes this rank's file. Each chunk is summed just before it is written, while it is in cache.
@@ -201,7 +206,7 @@ func (w *writer) run(ctx context.Context) error {
 	if w.name == "" {
 		return nil
 	}
-	return writeFile(w.fs, join(w.dir, w.name), w.size, func(f file) error {
+	return writeFile(w.fs, join(w.dir, w.name), w.size, w.shared, func(f file) error {
 		if w.header != nil {
 			if err := writeAt(f, w.header, 0, "a header"); err != nil {
 				return err

@@ -23,6 +23,19 @@ func setDirect(f *os.File) bool {
 	return err == nil
 }
 
+// openDirect opens a file for direct writes; nil where they are not supported, or may be slow.
+func openDirect(path string) *os.File {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil || s.Type != unix.EXT4_SUPER_MAGIC && s.Type != unix.XFS_SUPER_MAGIC {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
 func clearDirect(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
