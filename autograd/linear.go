@@ -33,7 +33,7 @@ func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 func (t *Tape) project(z, x *tensor.Tensor, ws []*Var) {
 	if ws[0].Scales == nil {
 		forParts(ws, values(ws), nil, func(w *tensor.Tensor, lo, hi int, _ bool) {
-			t.b.MatMul(z.Cols(lo, hi), x, w, tensor.MatMulOp{TransB: true})
+			t.b.MatMul(z.Cols(lo, hi), x, w, tensor.MatMulOp{TransB: true, Highest: t.highest})
 		})
 		return
 	}
@@ -45,13 +45,14 @@ func (t *Tape) project(z, x *tensor.Tensor, ws []*Var) {
 	}
 }
 
-// Project is dst [N O] = x [N D] * v^T for a weight v [O D], outside of any tape.
+// Project is dst [N O] = x [N D] * v^T for a weight v [O D], outside of any tape. It is for
+// few rows: float32 is multiplied as float32 on every backend.
 func (v *Var) Project(b tensor.Backend, dst, x *tensor.Tensor) {
 	if v.Scales != nil {
 		b.MatMulQuantized(dst, x, v.Value, v.Scales)
 		return
 	}
-	b.MatMul(dst, x, v.Value, tensor.MatMulOp{TransB: true})
+	b.MatMul(dst, x, v.Value, tensor.MatMulOp{TransB: true, Highest: true})
 }
 
 // LinearT is y [N O] = x [N D] * w + bias with w [D O], as in GPT-2. bias may be nil.
@@ -60,7 +61,7 @@ func (t *Tape) LinearT(x, w, bias *Var) *Var {
 		in := t.value(x)
 		mustShape("linear by a transposed weight", in.Width() == w.Value.Dim(0), in, w.Value)
 		z := t.alloc(in.Rows(), w.Value.Dim(1))
-		t.b.MatMul(z, in, w.Value, tensor.MatMulOp{})
+		t.b.MatMul(z, in, w.Value, tensor.MatMulOp{Highest: t.highest})
 		if bias != nil {
 			t.b.AddBias(z, z, bias.Value)
 		}

@@ -48,6 +48,7 @@ type Tape struct {
 	grad        bool
 	lossGrad    *tensor.Tensor // F64 [1]; nil is 1
 	recomputing bool           // second run of a checkpoint
+	highest     bool           // multiply float32 as float32
 	lazy        bool           // defer products and sums until read
 	kept        *results       // of the checkpoint that this tape runs; nil for none
 	offload     OffloadStack   // nil for memory
@@ -61,6 +62,10 @@ type Tape struct {
 func NewTape(b tensor.Backend, activations tensor.DType, grad bool) *Tape {
 	return &Tape{b: b, dtype: activations, grad: grad}
 }
+
+// Highest makes Linear and LinearT multiply float32 as float32 on every backend (tensor.MatMulOp), for a pass of one
+// row: to split a weight into parts takes longer than to read it.
+func (t *Tape) Highest() { t.highest = true }
 
 // SetLossGrad sets the gradient of losses (F64 [1]; nil is 1), such as a loss scale. All gradients
 // scale with it.

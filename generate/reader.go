@@ -47,7 +47,11 @@ func (p Pass) Logits(ids []int32, at, first, length int) func() []byte {
 	if p.Cache != nil {
 		p.Cache.At = batch.Positions.Flat(0, 1)
 	}
-	out := p.Model.Logits(autograd.NewTape(b, p.Param, false), batch, n-1)
+	tape := autograd.NewTape(b, p.Param, false)
+	if length == 1 {
+		tape.Highest()
+	}
+	out := p.Model.Logits(tape, batch, n-1)
 	logits := tensor.DownloadAsync(b, out)
 	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.TokenKeys, out} {
 		t.Release()

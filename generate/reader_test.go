@@ -13,6 +13,7 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
+	"trireme/nn"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -128,6 +129,41 @@ func TestRowsAreReadOnce(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// products counts the products of each precision.
+type products struct {
+	tensor.Backend
+	highest, other int
+}
+
+func (p *products) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
+	if op.Highest {
+		p.highest++
+	} else {
+		p.other++
+	}
+	p.Backend.MatMul(dst, a, b, op)
+}
+
+// The products of a new token are of float32. Those of a prompt are, but for the head's, as in training.
+func TestPrecisionOfRows(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2"} {
+		b, m := open(t, configs[name], tensor.F32)
+		p := &products{Backend: b}
+		cache := nn.NewKVCache(b, tensor.F32, causalLayers(m.Info()), 8, m.Info().KVHeads, m.Info().HeadDim)
+		pass := Pass{Backend: p, Model: m, Param: tensor.F32, Cache: cache}
+		pass.Logits([]int32{1, 2, 3}, 0, 0, 3)()
+		if p.highest != 1 || p.other == 0 {
+			t.Errorf("%s: of a prompt's products %d are of the highest precision, %d are not", name, p.highest, p.other)
+		}
+		p.highest, p.other = 0, 0
+		pass.Logits([]int32{4}, 3, 0, 1)()
+		if p.highest < 2 || p.other != 0 {
+			t.Errorf("%s: of a token's products %d are of the highest precision, %d are not", name, p.highest, p.other)
+		}
+		cache.Release()
 	}
 }
 

@@ -52,6 +52,7 @@ const NoPadding = -1
 type MatMulOp struct {
 	TransA, TransB bool // use A, B transposed
 	Accumulate     bool // add the finished product to dst
+	Highest        bool // multiply F32 as F32 on a backend that computes other products of F32 from narrower parts
 }
 
 // UnaryOp is an element-wise function of one operand.

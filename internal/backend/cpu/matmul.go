@@ -8,6 +8,9 @@ import (
 func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	const name = "matmul"
 	p := product{accumulate: op.Accumulate, parts: b.parts, batch: 1}
+	if op.Highest {
+		p.parts = 0
+	}
 	rank := len(dst.Shape())
 	check((rank == 2 || rank == 3) && len(x.Shape()) == rank && len(y.Shape()) == rank, name, "%v of %v and %v", dst, x, y)
 	if rank == 3 {

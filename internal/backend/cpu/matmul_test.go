@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"trireme/internal/impl"
 	"trireme/tensor"
 )
 
@@ -61,6 +62,30 @@ func TestMatMulBitsDoNotDependOnThreads(t *testing.T) {
 			if !bytes.Equal(first, got) {
 				t.Errorf("%v: bits of %d threads differ from 1", c, threads)
 			}
+		}
+	}
+}
+
+// Highest has the bits of a backend that splits no operand.
+func TestMatMulHighest(t *testing.T) {
+	for _, m := range []int{1, 70} {
+		c := matmulCase{m: m, n: 200, k: 320, op: tensor.MatMulOp{TransB: true}}
+		bits := func(parts int, highest bool) []byte {
+			b, err := New(Options{Threads: 1, Float32Parts: parts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			c.op.Highest = highest
+			dst, _, _ := c.run(b)
+			flat := b.New(tensor.Workspace, c.c, dst.Rows(), dst.Width())
+			b.Copy(flat, dst)
+			return bytes.Clone(tensor.HostBytes(flat))
+		}
+		if want := bits(0, false); !bytes.Equal(bits(3, true), want) {
+			t.Errorf("%d rows: highest differs from float32", m)
+		} else if impl.Tiles() && bytes.Equal(bits(3, false), want) {
+			t.Errorf("%d rows: three parts have the bits of float32", m)
 		}
 	}
 }
