@@ -420,7 +420,7 @@ func TestDamagedNewestFallsBack(t *testing.T) {
 		if err == nil && r.Meta.Step != 2 {
 			err = fmt.Errorf("resumed %v", r)
 		}
-		if err == nil && m.rank == 0 && (len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "step-3 cannot be used") || !strings.Contains(r.Notices[0], rankFile(0))) {
+		if err == nil && m.rank == 0 && (len(r.Notices) != 2 || !strings.Contains(r.Notices[0], "step-3 cannot be used") || !strings.Contains(r.Notices[0], rankFile(0)) || r.Notices[1] != "using step 2 instead of step 3: 1 step is lost and done again") {
 			err = fmt.Errorf("notices are %q", r.Notices)
 		}
 		return errors.Join(err, tr.same(items[m.rank]))
@@ -433,6 +433,67 @@ func TestDamagedNewestFallsBack(t *testing.T) {
 	_, err := testStore(t, SingleProcess{}, fs, "out", Config{}).Resume(t.Context(), "out/checkpoints/step-3", tr.whole(true), LoadOptions{})
 	if !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
+	}
+}
+
+// TestUnreadable fails each call of a resume once, as a bad sector and a deleted file do: the bits are those of the newest
+// checkpoint or, with a notice of the lost step, of the one before; or all ranks fail.
+func TestUnreadable(t *testing.T) {
+	for _, ranks := range []int{1, 3} {
+		s := scenario{"", ranks, Config{}, 3}
+		start := s.start(t)
+		if err := errors.Join(s.save(t, start, 3, after)...); err != nil {
+			t.Fatal(err)
+		}
+		tr := smallTruth(0)
+		older, refused := 0, 0
+		for n := 2; ; n++ {
+			fs := start.afterPowerLoss(nil, keepAll)
+			fs.failAt, fs.failure = n/2, syscall.EIO
+			if n%2 == 1 {
+				fs.failure, fs.failing = syscall.ENOENT, "open"
+			}
+			items := tr.split(ranks, rand.New(rand.NewPCG(1, 1)), false, true)
+			results := make([]ResumeResult, ranks)
+			errs := newWorld(ranks).run(func(m member) (err error) {
+				results[m.rank], err = testStore(t, m, fs, "out", Config{}).Resume(t.Context(), "auto", items[m.rank], LoadOptions{})
+				return err
+			})
+			if fs.calls < n/2 {
+				break
+			}
+			for rank, r := range results {
+				if (errs[rank] == nil) != (errs[0] == nil) || r.Meta.Step != results[0].Meta.Step {
+					t.Fatalf("call %d: the ranks differ: %v, %v", n, errs, results)
+				}
+				if errs[rank] != nil {
+					continue
+				}
+				var got truth
+				if _, err := fmt.Sscanf(string(r.Meta.State), `{"seed":%d}`, &got.seed); err != nil {
+					t.Fatal(err)
+				}
+				if got = smallTruth(got.seed); got.same(items[rank]) != nil {
+					t.Fatalf("call %d: rank %d has other bits than step %d", n, rank, r.Meta.Step)
+				}
+			}
+			switch r := results[0]; {
+			case errs[0] != nil:
+				if refused++; strings.Contains(errs[0].Error(), "\n") {
+					t.Errorf("call %d: several lines: %v", n, errs[0])
+				}
+			case r.Meta.Step == 2:
+				if older++; r.Notices[len(r.Notices)-1] != "using step 2 instead of step 3: 1 step is lost and done again" || len(r.Notices) < 2 {
+					t.Errorf("call %d: notices are %q", n, r.Notices)
+				}
+			case r.Meta.Step != 3 || len(r.Notices) > 0:
+				t.Errorf("call %d: step %d, notices are %q", n, r.Meta.Step, r.Notices)
+			}
+		}
+		t.Logf("%d ranks: %d calls led to the older checkpoint, %d to an error", ranks, older, refused)
+		if older < 5 {
+			t.Errorf("%d ranks: only %d calls led to the older checkpoint", ranks, older)
+		}
 	}
 }
 

@@ -261,44 +261,53 @@ func Latest(dir, run string) (path string, notices []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return latest(fs, dir, run, nil)
+	return latest(fs, dir, run)
 }
 
-// latest skips checkpoints that failed to load.
-func latest(fs fileStore, dir, run string, failed []Candidate) (path string, notices []string, err error) {
+func latest(fs fileStore, dir, run string) (path string, notices []string, err error) {
+	c, notices, err := newestIn(fs, dir, run, nil)
+	for i := range notices {
+		notices[i] += ". using " + filepath.Base(c.path)
+	}
+	return c.path, notices, err
+}
+
+// newestIn returns the newest valid checkpoint of a run in dir without those that failed to load, and a notice for each
+// newer directory that it skipped. An error comes with the newest step that was found.
+func newestIn(fs fileStore, dir, run string, failed []Candidate) (c choice, notices []string, err error) {
+	c = noChoice
 	found, err := list(fs, dir)
 	if err != nil {
-		return "", nil, err
+		return c, nil, err
 	}
 	var broken, others []Candidate
 	for _, f := range found {
+		if owns(run, f) {
+			c.seen = max(c.seen, f.Step)
+		}
 		switch {
-		case path != "" || slices.ContainsFunc(failed, func(x Candidate) bool { return x.Path == f.Path }):
+		case c.path != "" || slices.ContainsFunc(failed, func(x Candidate) bool { return x.Path == f.Path }):
 		case errors.Is(f.Err, errNewer):
-			return "", nil, f.newer()
+			return c, nil, f.newer()
 		case f.Err != nil:
 			broken = append(broken, f)
+			notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v)", f.Path, f.Err))
 		case !owns(run, f):
 			others = append(others, f)
+			notices = append(notices, fmt.Sprintf("checkpoint %s belongs to another run (%s)", f.Path, f.Run))
 		default:
-			path = f.Path
+			c.path, c.step = f.Path, f.Step
 		}
 	}
-	name := filepath.Base(path)
 	switch {
-	case path != "":
-		for _, f := range others {
-			notices = append(notices, fmt.Sprintf("checkpoint %s belongs to another run (%s). using %s", filepath.Base(f.Path), f.Run, name))
-		}
-		for _, b := range broken {
-			notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, name))
-		}
+	case c.path != "":
+		return c, notices, nil
 	case len(broken)+len(failed) > 0:
-		return "", nil, fault.Try(&noneVerified{dir, failed, broken}, "a copy of one of them, %s for another checkpoint, or a new run", fault.Set("resume", "DIR"))
+		return c, nil, fault.Try(&noneVerified{dir, failed, broken}, "a copy of one of them, %s for another checkpoint, or a new run", fault.Set("resume", "DIR"))
 	case len(others) > 0:
-		return "", nil, foreign(dir, others[0])
+		return c, nil, foreign(dir, others[0])
 	}
-	return path, notices, nil
+	return c, nil, nil
 }
 
 // newer is the error for a checkpoint of a newer format: an older one would silently discard steps.
@@ -335,10 +344,9 @@ func (e *noneVerified) Error() string {
 
 func (e *noneVerified) Unwrap() error { return ErrCorrupt }
 
-// resolve returns the checkpoint for the setting resume: none for "none" and ""; for "auto" the
-// newest valid one of the run in dir, if any; else resume is a checkpoint, a directory of
-// checkpoints or an output directory.
-func resolve(ctx context.Context, fs storage, dir, run, resume string) (path string, notices []string, err error) {
+// resolve returns the checkpoint for the setting resume: none for "none" and ""; else resume is a checkpoint, a directory
+// of checkpoints or an output directory.
+func resolve(ctx context.Context, fs storage, dir, resume string) (path string, notices []string, err error) {
 	fs = fs.within(ctx)
 	switch resume {
 	case "", "none":
@@ -347,8 +355,6 @@ func resolve(ctx context.Context, fs storage, dir, run, resume string) (path str
 			err = foreign(dir, found[0])
 		}
 		return "", nil, err
-	case "auto":
-		return latest(fs, dir, run, nil)
 	}
 	if fs, err = storageOf(fs, dir, resume); err != nil {
 		return "", nil, err
@@ -365,7 +371,7 @@ func resolve(ctx context.Context, fs storage, dir, run, resume string) (path str
 	if slices.Contains(names, rundir.Checkpoints) {
 		in = join(resume, rundir.Checkpoints)
 	}
-	path, notices, err = latest(fs, in, "", nil)
+	path, notices, err = latest(fs, in, "")
 	if err == nil && path == "" {
 		err = fault.Try(fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and contains none", resume), "%s, or the path of a directory step-N", fault.Set("resume", "auto"))
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"syscall"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
@@ -172,7 +173,7 @@ func (c *Checkpoint) file(i int) (file, error) {
 	if c.files[i] == nil {
 		f, err := c.fs.Open(join(c.dir, c.m.Files[i].Name))
 		if err != nil {
-			return nil, fmt.Errorf("checkpoint: %w", err)
+			return nil, fmt.Errorf("checkpoint: %w", unreadable(err))
 		}
 		c.files[i] = f
 	}
@@ -308,14 +309,25 @@ func (r *reader) read(t manifestTensor, p *piece, k int, buf []byte) ([]byte, er
 	at := p.Offset + int64(k)*int64(r.c.m.ChunkBytes)
 	if n, err := f.ReadAt(b, at); n < len(b) {
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("%w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
+			err = io.ErrUnexpectedEOF
 		}
-		return nil, fmt.Errorf("checkpoint: read %s from %s: %w", t.key(), r.path(p), err)
+		return nil, fmt.Errorf("checkpoint: read %s from %s: %w", t.key(), r.path(p), unreadable(err))
 	}
 	if crc32.Checksum(b, castagnoli) != p.CRC[k] {
 		return nil, fmt.Errorf("checkpoint: %s: %w: bytes [%d,%d) of %s do not match their checksum", r.path(p), ErrCorrupt, at, at+int64(len(b)), t.key())
 	}
 	return b, nil
+}
+
+// unreadable adds ErrCorrupt to the error of a file that was there when its checkpoint was opened, if its bytes are lost: it
+// is short or was deleted, or the disk has a bad sector.
+func unreadable(err error) error {
+	for _, lost := range []error{io.ErrUnexpectedEOF, errNotExist, syscall.EIO, syscall.ESTALE} {
+		if errors.Is(err, lost) {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	}
+	return err
 }
 
 func (r *reader) path(p *piece) string { return join(r.c.dir, r.c.m.Files[p.File].Name) }

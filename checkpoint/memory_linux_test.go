@@ -211,7 +211,8 @@ func TestTiers(t *testing.T) {
 		{"disk", nil, []int{2}, nil, 2, ""},
 		{"memory is newer", []int{3, 4}, []int{2}, nil, 4, ""},
 		{"disk is newer", []int{3, 4}, []int{5}, nil, 5, ""},
-		{"damaged memory", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[1], 4) }, 3, "using step 3 instead of step 4: 1 steps are lost"},
+		{"damaged memory", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[1], 4) }, 3, "using step 3 instead of step 4: 1 step is lost"},
+		{"incomplete memory", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { flipIn(t, hosts[1], 4, manifestName) }, 3, "the checkpoint of step 4 in memory is incomplete (COMMIT does not match manifest.json) in that of rank 2\nusing step 3 instead of step 4: 1 step is lost"},
 		{"damaged memory, disk between", []int{3, 6}, []int{5}, func(t *testing.T, _ string, hosts []*os.File) { flip(t, hosts[0], 6) }, 5, "using step 5 instead of step 6"},
 		{"a host is replaced", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { hosts[1] = unnamed(t) }, 2, "step 4 in memory is not in the memory of all hosts"},
 		{"a host returns with another save", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) {
@@ -222,6 +223,12 @@ func TestTiers(t *testing.T) {
 			hosts[1] = other.hosts[1]
 		}, 2, "step 4 in memory is not in the memory of all hosts"},
 		{"damaged disk", []int{3, 4}, []int{2, 5}, func(t *testing.T, dir string, _ []*os.File) { flipFiles(t, filepath.Join(dir, "step-5")) }, 4, "using step 4 instead of step 5"},
+		{"incomplete disk", []int{3, 4}, []int{2, 6}, func(t *testing.T, dir string, _ []*os.File) {
+			if err := os.Remove(filepath.Join(dir, "step-6", commitName)); err != nil {
+				t.Fatal(err)
+			}
+		}, 4, "using step 4 instead of step 6: 2 steps are lost"},
+		{"nothing good on disk", []int{3, 4}, []int{6}, func(t *testing.T, dir string, _ []*os.File) { flipFiles(t, filepath.Join(dir, "step-6")) }, 4, "using step 4 instead of step 6: 2 steps are lost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
@@ -268,7 +275,10 @@ func TestTiers(t *testing.T) {
 }
 
 // flip changes the last byte of each tensor file of a step in memory.
-func flip(t *testing.T, memory *os.File, step int) {
+func flip(t *testing.T, memory *os.File, step int) { flipIn(t, memory, step, ".safetensors") }
+
+// flipIn changes the last byte of each file whose name has a suffix.
+func flipIn(t *testing.T, memory *os.File, step int, suffix string) {
 	m, err := openHostMemory(memory)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +290,7 @@ func flip(t *testing.T, memory *os.File, step int) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".safetensors") {
+		if !strings.HasSuffix(name, suffix) {
 			continue
 		}
 		f, err := m.Open(filepath.Join(dir, name))
@@ -295,6 +305,29 @@ func flip(t *testing.T, memory *os.File, step int) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestNewerFormatInMemory: a checkpoint of a newer version in memory refuses to resume, as one on disk does.
+func TestNewerFormatInMemory(t *testing.T) {
+	j := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
+	if err := errors.Join(j.save(0, false, 4)...); err != nil {
+		t.Fatal(err)
+	}
+	memory, err := openHostMemory(j.hosts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	makeNewer(t, memory, join(Memory, stepDir(4)))
+	items := j.items(smallTruth(0), false, true)
+	for rank, err := range j.generation(0, func(m member, s *Store) error {
+		_, err := ResumeNewest(t.Context(), []*Store{s}, items[m.rank])
+		return err
+	}) {
+		if !errors.Is(err, errNewer) || !strings.Contains(err.Error(), "memory/step-4") || !strings.Contains(err.Error(), "try: that version") {
+			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func TestObjectsOfAnotherRun(t *testing.T) {
 	if err != nil || len(found) != 3 {
 		t.Fatal(found, err)
 	}
-	if _, _, err := latest(s.fs, objectDir, "a third", nil); err == nil || !strings.Contains(err.Error(), "another run") {
+	if _, _, err := latest(s.fs, objectDir, "a third"); err == nil || !strings.Contains(err.Error(), "another run") {
 		t.Fatal(err)
 	}
 }

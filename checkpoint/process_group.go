@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/go-json-experiment/json"
+
+	"trireme/internal/objectstore"
 )
 
 // ProcessGroup exchanges small messages between ranks. All ranks call AllGatherBytes the same
@@ -56,13 +58,14 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 		NoSpace bool   `json:"no_space,omitzero"`
 		NaN     bool   `json:"not_finite,omitzero"`
 		Newer   bool   `json:"newer,omitzero"`
+		Silent  bool   `json:"unavailable,omitzero"`
 	}
 	m := message{Value: value}
 	if failure != nil {
 		m.Failed, m.Text = true, failure.Error()
 		m.Corrupt, m.NoSpace = errors.Is(failure, ErrCorrupt), errors.Is(failure, syscall.ENOSPC)
 		m.NaN, m.Aborted = errors.Is(failure, ErrNotFinite), errors.Is(failure, errAborted)
-		m.Newer = errors.Is(failure, errNewer)
+		m.Newer, m.Silent = errors.Is(failure, errNewer), unavailable(failure)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -100,6 +103,8 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 				first.cause = ErrNotFinite
 			} else if m.Newer {
 				first.cause = errNewer
+			} else if m.Silent {
+				first.cause = objectstore.ErrUnavailable
 			}
 		}
 	}

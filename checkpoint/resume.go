@@ -2,9 +2,7 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 
 	"trireme/fault"
 )
@@ -14,12 +12,13 @@ import (
 type ResumeResult struct {
 	Path    string // empty if there was nothing to resume from; with an error, the checkpoint that failed to load
 	Meta    Meta
-	Notices []string // one line per newer checkpoint that could not be used
+	Notices []string // one line per newer checkpoint that could not be used, and one of the steps that are lost by that
 }
 
 // resolved is rank 0's choice.
 type resolved struct {
 	Path string `json:"path"`
+	Step int    `json:"step"`
 }
 
 // Load fills the items of every rank from the checkpoint at path, with Resume's conditions on items.
@@ -33,48 +32,24 @@ func (s *Store) Load(ctx context.Context, path string, items []Item) error {
 // items of every rank. With "auto", a damaged checkpoint is skipped with a notice and the one
 // before it is used. Together, the ranks' items must cover all tensors of the checkpoint and no
 // others. All ranks return the same result.
-func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadOptions) (ResumeResult, error) {
+func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadOptions) (r ResumeResult, err error) {
 	if o.Device == nil {
 		o.Device = s.memory.device
 	}
-	var tried []Candidate
-	var notices []string
-	for {
-		var found resolved
-		var err error
-		if s.ranks.Rank() == 0 {
-			var more []string
-			found.Path, more, err = s.resolve(ctx, resume, tried)
-			notices = append(notices, more...)
-		}
-		all, err := agree(ctx, s.ranks, found, err)
-		if err != nil {
-			return ResumeResult{Notices: notices}, err
-		}
-		path := all[0].Path
-		if path == "" {
-			return ResumeResult{Notices: notices}, nil
-		}
-		meta, err := s.load(ctx, path, items, o)
-		if err == nil {
-			if resume == "auto" && s.run == "" {
-				s.run = meta.Run
-			}
-			return ResumeResult{Path: path, Meta: meta, Notices: notices}, nil
-		}
-		if resume != "auto" || !errors.Is(err, ErrCorrupt) {
-			return ResumeResult{Path: path, Meta: meta, Notices: notices}, err
-		}
-		tried = append(tried, Candidate{Path: path, Err: err})
-		notices = append(notices, fmt.Sprintf("checkpoint %s cannot be used: %v", filepath.Base(path), err))
+	if resume == "auto" {
+		return resumeNewest(ctx, []*Store{s}, items, o)
 	}
-}
-
-func (s *Store) resolve(ctx context.Context, resume string, failed []Candidate) (path string, notices []string, err error) {
-	if len(failed) > 0 {
-		return latest(s.fs.within(ctx), s.dir, s.run, failed)
+	var found resolved
+	if s.ranks.Rank() == 0 {
+		found.Path, r.Notices, err = resolve(ctx, s.fs, s.dir, resume)
 	}
-	return resolve(ctx, s.fs, s.dir, s.run, resume)
+	all, err := agree(ctx, s.ranks, found, err)
+	if err != nil || all[0].Path == "" {
+		return r, err
+	}
+	r.Path = all[0].Path
+	r.Meta, err = s.load(ctx, r.Path, items, o)
+	return r, err
 }
 
 // load fills this rank's items from the checkpoint at path. It fails on all ranks if it fails on

@@ -331,15 +331,15 @@ func TestRetention(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
-	for _, r := range []string{"none", "", "auto"} {
-		if path, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), "", r); path != "" || err != nil {
+	for _, r := range []string{"none", ""} {
+		if path, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), r); path != "" || err != nil {
 			t.Fatalf("%q of an empty directory: %q, %v", r, path, err)
 		}
 	}
-	if _, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), "", dir); err == nil || !strings.Contains(err.Error(), "is not a checkpoint and contains none") {
+	if _, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), dir); err == nil || !strings.Contains(err.Error(), "is not a checkpoint and contains none") {
 		t.Fatal(err)
 	}
-	if _, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), "", filepath.Join(dir, "gone")); err == nil {
+	if _, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), filepath.Join(dir, "gone")); err == nil {
 		t.Fatal("a directory that is not there was taken")
 	}
 	for _, step := range []int{9, 10} {
@@ -348,22 +348,22 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	in := filepath.Join(dir, "checkpoints")
-	for _, r := range []string{"auto", dir, in, filepath.Join(in, "step-10")} {
-		if path, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), "", r); path != filepath.Join(in, "step-10") || err != nil {
+	for _, r := range []string{dir, in, filepath.Join(in, "step-10")} {
+		if path, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), r); path != filepath.Join(in, "step-10") || err != nil {
 			t.Fatalf("%q: %q, %v", r, path, err)
 		}
 	}
 	if err := os.Truncate(filepath.Join(in, "step-10", "rank-00000.safetensors"), 100); err != nil {
 		t.Fatal(err)
 	}
-	path, notices, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), "", "auto")
-	if path != filepath.Join(in, "step-9") || err != nil || len(notices) != 1 || !strings.Contains(notices[0], "checkpoint step-10 is incomplete (rank-00000.safetensors is short by") {
+	path, notices, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), in)
+	if path != filepath.Join(in, "step-9") || err != nil || len(notices) != 1 || !strings.Contains(notices[0], "step-10 is incomplete (rank-00000.safetensors is short by") || !strings.HasSuffix(notices[0], ". using step-9") {
 		t.Fatal(path, notices, err)
 	}
 	if err := os.Remove(filepath.Join(in, "step-9", "COMMIT")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), "", "auto"); err == nil || !strings.Contains(err.Error(), "none of the 2 checkpoints") {
+	if _, _, err := resolve(t.Context(), renaming{disk{}}, filepath.Join(dir, rundir.Checkpoints), in); err == nil || !strings.Contains(err.Error(), "none of the 2 checkpoints") {
 		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -193,6 +194,79 @@ func TestFilesAtOnce(t *testing.T) {
 	}
 }
 
+// TestStoreFails: the store stops to answer at each request of a resume. A disk that has an older checkpoint is used, with
+// the lost steps if the store had said which it has.
+func TestStoreFails(t *testing.T) {
+	s := scenario{"", 2, Config{}, 3}
+	start := s.startObjects(t)
+	disk := t.TempDir()
+	tr := smallTruth(7)
+	if _, err := testStore(t, SingleProcess{}, nil, disk, Config{}).Save(t.Context(), tr.meta(1), tr.whole(false)); err != nil {
+		t.Fatal(err)
+	}
+	listing, loading := 0, 0
+	for n := 1; ; n++ {
+		srv := start.Copy(t)
+		srv.Fail(objectstoretest.Failure{Kind: objectstoretest.Denied, From: n})
+		items := tr.split(2, rand.New(rand.NewPCG(1, 1)), false, true)
+		var notices []string
+		var step int
+		for rank, err := range newWorld(2).run(func(m member) error {
+			r, err := ResumeNewest(t.Context(), []*Store{objectStore(t, m, srv, Config{}), testStore(t, m, nil, disk, Config{})}, items[m.rank])
+			if m.rank == 0 {
+				notices, step = r.Notices, r.Meta.Step
+			}
+			if err == nil && r.Meta.Step == 1 {
+				return tr.same(items[m.rank])
+			}
+			return err
+		}) {
+			if err != nil {
+				t.Fatalf("request %d, rank %d: %v", n, rank, err)
+			}
+		}
+		if step == 2 {
+			break
+		}
+		if len(notices) == 0 || !strings.Contains(notices[0], "is not available") {
+			t.Errorf("request %d: notices are %q", n, notices)
+		}
+		if len(notices) == 1 { // it failed before it had said which checkpoints are good
+			listing++
+		} else if loading++; notices[1] != "using step 1 instead of step 2: 1 step is lost and done again" {
+			t.Errorf("request %d: notices are %q", n, notices)
+		}
+	}
+	if listing < 3 || loading < 3 {
+		t.Errorf("failures of %d requests of the list and %d of the load", listing, loading)
+	}
+}
+
+// TestNothingGood: the error names what is wrong in each tier.
+func TestNothingGood(t *testing.T) {
+	out := []string{t.TempDir(), t.TempDir()}
+	tr := smallTruth(1)
+	var tiers []*Store
+	for _, dir := range out {
+		s := testStore(t, SingleProcess{}, nil, dir, Config{})
+		saved, err := s.Save(t.Context(), tr.meta(1), tr.whole(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flipFiles(t, saved.Path)
+		tiers = append(tiers, s)
+	}
+	_, err := ResumeNewest(t.Context(), tiers, tr.whole(true))
+	if !errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "\n") {
+		t.Fatal(err)
+	}
+	for _, dir := range out {
+		if !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s is not in: %v", dir, err)
+		}
+	}
+}
+
 // TestNewerFormat: a checkpoint of a newer version in any tier refuses to resume, on all ranks, as it does without tiers.
 func TestNewerFormat(t *testing.T) {
 	for _, newer := range []int{0, 1} {
@@ -208,7 +282,7 @@ func TestNewerFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i == newer {
-				makeNewer(t, saved.Path)
+				makeNewer(t, disk{}, saved.Path)
 			}
 		}
 		for rank, err := range newWorld(2).run(func(m member) error {
@@ -223,16 +297,16 @@ func TestNewerFormat(t *testing.T) {
 }
 
 // makeNewer gives a checkpoint the next version of the format.
-func makeNewer(t *testing.T, dir string) {
+func makeNewer(t *testing.T, fs fileSystem, dir string) {
 	t.Helper()
-	m, err := verify(disk{}, dir)
+	m, err := verify(fs, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Version = formatVersion + 1
 	b, err := m.encode()
 	if err == nil {
-		err = errors.Join(writeSmall(disk{}, filepath.Join(dir, manifestName), b), writeSmall(disk{}, filepath.Join(dir, commitName), commitRecord(m, b)))
+		err = errors.Join(writeSmall(fs, filepath.Join(dir, manifestName), b), writeSmall(fs, filepath.Join(dir, commitName), commitRecord(m, b)))
 	}
 	if err != nil {
 		t.Fatal(err)

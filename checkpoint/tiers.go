@@ -1,11 +1,11 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"trireme/tensor"
@@ -62,28 +62,30 @@ type choice struct {
 	seen int // the newest step that was found, good or not; -1 for none
 }
 
+var noChoice = choice{step: -1, seen: -1}
+
 // newest returns the newest valid checkpoint of the run, the same on all ranks, without those that failed to load.
-// Only rank 0 has notices. An error that wraps ErrCorrupt is about the checkpoints.
+// Only rank 0 has notices and the newest step that was found.
 func (s *Store) newest(ctx context.Context, failed []Candidate) (c choice, notices []string, err error) {
 	if s.host != nil {
 		return s.common(ctx, failed)
 	}
-	var mine resolved
+	c = noChoice
 	if s.ranks.Rank() == 0 {
-		mine.Path, notices, err = latest(s.fs.within(ctx), s.dir, s.run, failed)
+		c, notices, err = newestIn(s.fs.within(ctx), s.dir, s.run, failed)
 	}
-	all, err := agree(ctx, s.ranks, mine, err)
-	if err != nil || all[0].Path == "" {
-		return choice{step: -1, seen: -1}, notices, err
+	all, err := agree(ctx, s.ranks, resolved{c.path, c.step}, err)
+	if err == nil {
+		c.path, c.step = all[0].Path, all[0].Step
 	}
-	at, _ := parseDir(filepath.Base(all[0].Path))
-	return choice{all[0].Path, at.step, at.step}, notices, nil
+	return c, notices, err
 }
 
 // inHost is a checkpoint in the memory of a host.
 type inHost struct {
 	Step int    `json:"step"`
 	Save string `json:"save"` // manifest.HostSave
+	Err  string `json:"err,omitzero"`
 }
 
 // common returns the newest checkpoint that all hosts have in memory, of the same save: a host that was cut off and comes
@@ -95,25 +97,33 @@ func (s *Store) common(ctx context.Context, failed []Candidate) (c choice, notic
 		if err == nil && errors.Is(f.Err, errNewer) {
 			err = f.newer()
 		}
-		if f.Err == nil && owns(s.run, f) && !slices.ContainsFunc(failed, func(x Candidate) bool { return x.Step == f.Step }) {
-			mine = append(mine, inHost{f.Step, f.hostSave})
+		if owns(s.run, f) && !slices.ContainsFunc(failed, func(x Candidate) bool { return x.Step == f.Step }) {
+			x := inHost{Step: f.Step, Save: f.hostSave}
+			if f.Err != nil {
+				x.Err = f.Err.Error()
+			}
+			mine = append(mine, x)
 		}
 	}
+	c = noChoice
 	all, err := agree(ctx, s.ranks, mine, err)
 	if err != nil {
 		return c, nil, err
 	}
-	c = choice{step: -1, seen: -1}
-	for _, its := range all {
+	damaged := map[int]string{} // by step
+	for rank, its := range all {
 		for _, x := range its {
 			c.seen = max(c.seen, x.Step)
-			if x.Step > c.step && !slices.ContainsFunc(all, func(its []inHost) bool { return !slices.Contains(its, x) }) {
+			switch {
+			case x.Err != "" && damaged[x.Step] == "":
+				damaged[x.Step] = fmt.Sprintf("is incomplete (%s) in that of rank %d", x.Err, rank)
+			case x.Err == "" && x.Step > c.step && !slices.ContainsFunc(all, func(its []inHost) bool { return !slices.Contains(its, x) }):
 				c.path, c.step = join(s.dir, stepDir(x.Step)), x.Step
 			}
 		}
 	}
 	if c.seen > c.step && s.ranks.Rank() == 0 {
-		notices = append(notices, fmt.Sprintf("the checkpoint of step %d in memory is not in the memory of all hosts", c.seen))
+		notices = append(notices, fmt.Sprintf("the checkpoint of step %d in memory %s", c.seen, cmp.Or(damaged[c.seen], "is not in the memory of all hosts")))
 	}
 	return c, notices, nil
 }
@@ -143,63 +153,102 @@ func StepPath(ctx context.Context, tiers []*Store, step int) (string, error) {
 }
 
 // ResumeNewest is Resume with "auto" from the newest checkpoint of several tiers, the first of those with the same step.
-// A checkpoint that is damaged and a tier that cannot be read are skipped with a notice, for the next newest. The notices
-// say how many steps are lost by that. It is an error if nothing can be used and a tier on disk has failed, and if a tier
-// has a checkpoint of a newer format.
+// A checkpoint that is damaged and a tier that cannot be read are skipped with a notice, for the next newest. A last notice
+// says how many steps are lost by that. It is an error if nothing can be used and a tier has failed, and if a tier has a
+// checkpoint of a newer format.
 func ResumeNewest(ctx context.Context, tiers []*Store, items []Item) (ResumeResult, error) {
-	failed := make([][]Candidate, len(tiers))
-	var notices []string
-	add := func(more ...string) {
+	return resumeNewest(ctx, tiers, items, LoadOptions{Device: tiers[0].memory.device})
+}
+
+func resumeNewest(ctx context.Context, tiers []*Store, items []Item, o LoadOptions) (r ResumeResult, err error) {
+	failed := make([][]Candidate, len(tiers)) // checkpoints that did not load
+	failures := make([]error, len(tiers))     // of tiers
+	seen := -1
+	note := func(more ...string) {
 		for _, n := range more {
-			if !slices.Contains(notices, n) {
-				notices = append(notices, n)
+			if !slices.Contains(r.Notices, n) {
+				r.Notices = append(r.Notices, n)
 			}
 		}
 	}
-	seen := -1
 	for {
-		best, from := choice{step: -1}, -1
-		var failure error
+		best, from := noChoice, -1
 		for i, s := range tiers {
-			c, more, err := s.newest(ctx, failed[i])
-			if add(more...); err != nil {
-				var ofTier *rankError // of all ranks; others are of their communication
-				if failure = err; !errors.As(err, &ofTier) || errors.Is(err, errNewer) {
-					return ResumeResult{Notices: notices}, err
-				}
-				add(err.Error())
+			if failures[i] != nil {
 				continue
 			}
-			if seen = max(seen, c.seen); c.step > best.step {
+			c, more, err := s.newest(ctx, failed[i])
+			note(more...)
+			seen = max(seen, c.seen)
+			var ofTier *rankError // of all ranks; others are of their communication
+			switch {
+			case err == nil:
+			case !errors.As(err, &ofTier) || errors.Is(err, errNewer):
+				return r, err
+			default:
+				failures[i] = err
+				continue
+			}
+			if c.step > best.step {
 				best, from = c, i
 			}
 		}
 		if from < 0 {
-			if seen > 0 && failure == nil && tiers[0].ranks.Rank() == 0 {
-				add(fmt.Sprintf("no checkpoint can be used: all %d steps are lost", seen))
-			}
-			return ResumeResult{Notices: notices}, failure
+			return nothing(r, tiers[0].ranks.Rank(), seen, failures)
 		}
 		s := tiers[from]
-		meta, err := s.load(ctx, best.path, items, LoadOptions{Device: s.memory.device})
-		if err == nil {
+		r.Path = best.path
+		if r.Meta, err = s.load(ctx, best.path, items, o); err == nil {
+			for _, err := range failures {
+				if err != nil {
+					note(err.Error())
+				}
+			}
+			if seen > best.step && s.ranks.Rank() == 0 {
+				note(fmt.Sprintf("using step %d instead of step %d: %s lost and done again", best.step, seen, stepsAre(seen-best.step)))
+			}
 			if s.host != nil {
 				s.good = best.step
 			}
 			for _, x := range tiers {
 				if x.run == "" {
-					x.run = meta.Run
+					x.run = r.Meta.Run
 				}
 			}
-			if lost := seen - best.step; lost > 0 && s.ranks.Rank() == 0 {
-				add(fmt.Sprintf("using step %d instead of step %d: %d steps are lost and done again", best.step, seen, lost))
-			}
-			return ResumeResult{Path: best.path, Meta: meta, Notices: notices}, nil
+			return r, nil
 		}
-		if s.host == nil && !errors.Is(err, ErrCorrupt) || ctx.Err() != nil {
-			return ResumeResult{Path: best.path, Meta: meta, Notices: notices}, err
+		switch {
+		case ctx.Err() != nil:
+			return r, err
+		case s.host != nil || errors.Is(err, ErrCorrupt):
+			failed[from] = append(failed[from], Candidate{Path: best.path, Step: best.step, Err: err})
+			note(fmt.Sprintf("checkpoint %s cannot be used: %v", best.path, err))
+		case unavailable(err) && len(tiers) > 1:
+			failures[from] = err
+		default:
+			return r, err
 		}
-		failed[from] = append(failed[from], Candidate{Path: best.path, Step: best.step, Err: err})
-		add(fmt.Sprintf("checkpoint %s cannot be used: %v", best.path, err))
 	}
+}
+
+// nothing is the result if no tier has a checkpoint to resume from.
+func nothing(r ResumeResult, rank, seen int, failures []error) (ResumeResult, error) {
+	var err error
+	for _, its := range failures {
+		err = alsoFailed(err, its)
+	}
+	if err == nil {
+		r.Path = ""
+		if seen > 0 && rank == 0 {
+			r.Notices = append(r.Notices, fmt.Sprintf("no checkpoint can be used: %s lost", stepsAre(seen)))
+		}
+	}
+	return r, err
+}
+
+func stepsAre(n int) string {
+	if n == 1 {
+		return "1 step is"
+	}
+	return fmt.Sprintf("%d steps are", n)
 }
