@@ -54,15 +54,18 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &path):
 		// "x.txt: no such file" instead of "open x.txt: no such file".
 		text := strings.Replace(textOf(err), path.Error(), fmt.Sprintf("%s: %v", path.Path, path.Err), 1)
-		fmt.Fprintln(w, text)
+		fmt.Fprintln(w, oneLine(text))
 	default:
-		fmt.Fprintln(w, textOf(err)+remedyForLost(err)) // one line: the last one names the rank
+		fmt.Fprintln(w, oneLine(textOf(err))+remedyForLost(err)) // the last line names the rank
 	}
 	if try := remedy(err); try != "" {
 		fmt.Fprintf(w, "try: %s\n", try)
 	}
 	return code
 }
+
+// oneLine replaces the line breaks of errors.Join.
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
 // textOf formats an error, with settings as flags.
 func textOf(err error) string {

@@ -6,4 +6,6 @@
 // an error before training starts. A Section is read and written at any offset and length, also in the
 // background. Whole blocks at page-aligned memory are transferred directly, others through a small
 // buffer.
+//
+// A Sequential writes a named file in order, past the page cache too: a checkpoint is large and rarely read again.
 package disk

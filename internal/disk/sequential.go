@@ -77,7 +77,7 @@ func (s *Sequential) Flush() error {
 	return s.f.Truncate(s.size) // the last block may have passed the end
 }
 
-// Close closes the file. What is not flushed is lost.
+// Close closes the file. Bytes that Flush did not write are lost.
 func (s *Sequential) Close() error {
 	unmap(s.buf)
 	return s.f.Close()
