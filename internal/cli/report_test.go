@@ -55,6 +55,7 @@ func TestReport(t *testing.T) {
 	}{
 		{"none", nil, 0, ""},
 		{"plain", errors.New("data: row 3 is empty"), 1, "data: row 3 is empty\n"},
+		{"joined", errors.Join(errors.New("close a: no space"), errors.New("close b: no space")), 1, "close a: no space; close b: no space\n"},
 		{"silent", &Exit{Code: CodeStopped}, 75, ""},
 		{"code", fmt.Errorf("wrapped: %w", &Exit{CodeNo, errors.New("does not fit")}), 3, "wrapped: does not fit\n"},
 		{"problem", &Problem{Text: "what", Where: "run.yaml:1", Why: "because", Try: "this"}, 1, "what\nrun.yaml:1\nwhy: because\ntry: this\n"},
