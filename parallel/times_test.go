@@ -35,7 +35,7 @@ func TestPause(t *testing.T) {
 	e.Resume()
 	got := e.period.end()
 	for i, v := range []struct{ got, want time.Duration }{{got.Own, 6 * time.Second}, {got.Data, time.Second}, {got.Comm, 4 * time.Second}, {got.Save, 2 * time.Second}} {
-		if d := v.got - v.want; d < 0 || d > 500*time.Millisecond {
+		if d := v.got - v.want; d < 0 || d >= time.Second { // the machine may be loaded; a wrong sum differs by a second or more
 			t.Errorf("time %d: %v, want %v", i, v.got, v.want)
 		}
 	}

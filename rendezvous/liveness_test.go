@@ -214,7 +214,7 @@ func TestWaitNotices(t *testing.T) {
 	began := time.Now()
 	cancel(errors.New("interrupted"))
 	wg.Wait()
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 5*time.Second { // without the context it waits for minutes
 		t.Errorf("ended %v after its context", took)
 	}
 	for _, want := range []string{"1: waiting for rank 0" + at, "0: waiting for rank 2" + at, "1: waiting for rank 2" + at} {

@@ -73,7 +73,7 @@ func TestHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 5*time.Second { // one that waits takes a minute
 		t.Errorf("1000 records took %v", took)
 	}
 	if err := s.Close(); err != nil {
