@@ -187,7 +187,8 @@ func (c *Collector) finish() {
 // closeWait is the time for which Close waits for the last window's file.
 const closeWait = 30 * time.Second
 
-// Close ends a window that runs at its last step done, and waits for the files. Notes has what came of it.
+// Close ends a window that runs at its last step done, and waits for the files. Notes has what came of it, and the
+// windows that the run did not reach.
 func (c *Collector) Close() {
 	if c.open {
 		c.collect()
@@ -199,6 +200,11 @@ func (c *Collector) Close() {
 		}
 		c.window.Last = max(last, c.window.First)
 		c.finish()
+	}
+	for _, w := range c.ahead {
+		if c.cfg.Rank == 0 {
+			c.note("no trace of steps %d to %d: the run ended before them", w.First, w.Last)
+		}
 	}
 	close(c.sends)
 	if c.request != nil {

@@ -180,6 +180,17 @@ func TestResumedAfterWindow(t *testing.T) {
 	}
 }
 
+// A window after the last step is named when the run ends.
+func TestNotReached(t *testing.T) {
+	c := New(Config{Size: 1, Windows: []Window{{First: 3, Last: 4, Perfetto: true}}})
+	c.Start(1)
+	c.AfterStep(1, 2, 0)
+	c.Close()
+	if n := c.Notes(); len(n) != 1 || n[0] != "trace: no trace of steps 3 to 4: the run ended before them" {
+		t.Errorf("%q", n)
+	}
+}
+
 // TestDropped: a window with more spans than are kept says how many it lacks.
 func TestDropped(t *testing.T) {
 	dir := t.TempDir()

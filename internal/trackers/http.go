@@ -57,7 +57,7 @@ func (e *endpoint) call(ctx context.Context, method, path, kind string, body []b
 	defer resp.Body.Close()
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s%s: %w", e.base, path, &statusError{resp.StatusCode, excerpt(reply)})
+		err = fmt.Errorf("%s%s: %w", e.base, path, &statusError{resp.StatusCode, excerpt(e.redacted(reply))})
 		if resp.StatusCode/100 != 5 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout {
 			err = rejection{err}
 		}
@@ -109,7 +109,27 @@ func (e *endpoint) decode(ctx context.Context, method, path string, body []byte,
 		return err
 	}
 	if err := json.Unmarshal(reply, out); err != nil {
-		return rejection{fmt.Errorf("%s%s: the reply is not of this service: %w", e.base, path, err)}
+		return e.foreign(path, err)
 	}
 	return nil
+}
+
+// foreign is the error of a reply by another program than the service.
+func (e *endpoint) foreign(path string, err error) error {
+	return rejection{fmt.Errorf("%s%s: the reply is not of this service: %w", e.base, path, err)}
+}
+
+// redacted returns a reply without the secrets of the request's headers, which a server may repeat.
+func (e *endpoint) redacted(reply []byte) []byte {
+	for _, values := range e.header {
+		for _, secret := range values {
+			if _, token, ok := strings.Cut(secret, " "); ok { // Bearer TOKEN
+				secret = token
+			}
+			if secret != "" {
+				reply = bytes.ReplaceAll(reply, []byte(secret), []byte("[secret]"))
+			}
+		}
+	}
+	return reply
 }

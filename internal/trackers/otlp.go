@@ -1,6 +1,7 @@
 package trackers
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -63,7 +64,7 @@ const protobufType = "application/x-protobuf"
 
 // send exports the current metrics, whatever the events, and the spans of their steps.
 func (s *otlpSender) send(ctx context.Context, events []event) error {
-	if _, err := s.call(ctx, http.MethodPost, "/v1/metrics", protobufType, s.metrics(time.Now())); err != nil {
+	if err := s.post(ctx, "/v1/metrics", s.metrics(time.Now())); err != nil {
 		return err
 	}
 	if !s.traces {
@@ -78,7 +79,16 @@ func (s *otlpSender) send(ctx context.Context, events []event) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	_, err := s.call(ctx, http.MethodPost, "/v1/traces", protobufType, s.export(spans))
+	return s.post(ctx, "/v1/traces", s.export(spans))
+}
+
+// post sends a request. A page is the reply of another server at this address. Other replies of 200 are not looked at:
+// some collectors do not send the message of the specification.
+func (s *otlpSender) post(ctx context.Context, path string, request []byte) error {
+	reply, err := s.call(ctx, http.MethodPost, path, protobufType, request)
+	if err == nil && bytes.HasPrefix(bytes.TrimSpace(reply), []byte("<")) {
+		err = s.foreign(path, fmt.Errorf("it is a page%s", excerpt(s.redacted(reply))))
+	}
 	return err
 }
 
