@@ -131,7 +131,8 @@ func (r *hostsRun) await() error {
 			default: // the others end too, unless this one has not joined
 				leaving, late = true, time.After(leaveTime)
 			}
-			if r.first == nil {
+			// The end of a launcher that the lost one told to stop may be seen first.
+			if r.first == nil || r.asked == 0 && end.lost() && !end.killed && codeOf(r.first) == CodeTerminated {
 				r.first = err
 			}
 		}

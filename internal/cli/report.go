@@ -64,8 +64,10 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
-// oneLine replaces the line breaks of errors.Join.
-func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
+// oneLine replaces the line breaks of errors.Join. What to try, in the error of another process, keeps its line.
+func oneLine(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "; "), "; try: ", "\ntry: ")
+}
 
 // textOf formats an error, with settings as flags.
 func textOf(err error) string {
