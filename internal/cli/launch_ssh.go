@@ -131,7 +131,7 @@ func (r *hostsRun) await() error {
 			default: // the others end too, unless this one has not joined
 				leaving, late = true, time.After(leaveTime)
 			}
-			// The end of a launcher that the lost one told to stop may be seen first.
+			// The lost launcher may have stopped another one, whose end is seen first.
 			if r.first == nil || r.asked == 0 && end.lost() && !end.killed && codeOf(r.first) == CodeTerminated {
 				r.first = err
 			}

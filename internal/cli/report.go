@@ -64,7 +64,7 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
-// oneLine replaces the line breaks of errors.Join. What to try, in the error of another process, keeps its line.
+// oneLine replaces the line breaks of errors.Join. A suggestion in the error of another process stays on its own line.
 func oneLine(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "; "), "; try: ", "\ntry: ")
 }
