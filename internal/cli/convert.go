@@ -15,8 +15,8 @@ import (
 )
 
 type convertFlags struct {
-	to, dtype, model, under string
-	json                    bool
+	to, dtype, model, under, names string
+	json                           bool
 }
 
 func newConvert() *cobra.Command {
@@ -40,6 +40,7 @@ No code in a file is run. Damaged files are refused, and tensors are read piece 
 Prefixes of wrappers (module., _orig_mod., _fsdp_wrapped_module.) are removed from names.`,
 		Example: `  trireme convert --to hf --model DIR checkpoint.pt out
   trireme convert --to dcp --under model DIR out
+  trireme convert --to dcp --names torchtitan DIR out
   trireme convert --to gguf --dtype q8_0 DIR out`,
 		Args: cobra.ArbitraryArgs,
 		RunE: f.run,
@@ -49,6 +50,7 @@ Prefixes of wrappers (module., _orig_mod., _fsdp_wrapped_module.) are removed fr
 	p.StringVar(&f.dtype, "dtype", "", "`TYPE` of the written floats: float32, bfloat16, float16, and q8_0 with --to gguf (default: as in SOURCE)")
 	p.StringVar(&f.model, "model", "", "`DIR` with the model's config.json and tokenizer, if SOURCE has none")
 	p.StringVar(&f.under, "under", "", "with --to dcp, `KEY` of the state dict that has the parameters: model for Accelerate")
+	p.StringVar(&f.names, "names", "", "with --to dcp, `NAMES` of the parameters: torchtitan for its Llama (default: Hugging Face's)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
 }
@@ -101,6 +103,14 @@ func (f *convertFlags) run(c *cobra.Command, args []string) error {
 	if f.under != "" && f.to != "dcp" {
 		return usage("--under needs --to dcp", "")
 	}
+	if f.names != "" {
+		if err := oneOf("names", f.names, convert.TorchTitan); err != nil {
+			return err
+		}
+		if f.to != "dcp" {
+			return usage("--names needs --to dcp", "")
+		}
+	}
 	var r convertReport
 	err := untilStopped(c.Context(), "converting "+args[0], "the target is removed", func(ctx context.Context) (err error) {
 		r, err = f.convert(ctx, c, args[0], args[1])
@@ -145,7 +155,7 @@ func (f *convertFlags) convert(ctx context.Context, c *cobra.Command, source, di
 		s.Config, s.Model = config.JSON, found.tokenizer()
 	}
 	target, _ := convert.FindTarget(f.to)
-	w, err := target.Run(ctx, s, dir, convert.Options{DType: f.dtype, Under: f.under, Model: f.model, Families: families})
+	w, err := target.Run(ctx, s, dir, convert.Options{DType: f.dtype, Under: f.under, Names: f.names, Model: f.model, Families: families})
 	if err != nil {
 		return convertReport{}, &Exit{CodeUsage, err}
 	}

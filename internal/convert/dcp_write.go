@@ -19,9 +19,13 @@ const dcpFile = "__0_0.distcp"
 // as a section, each a file of torch.save, and .metadata, written last.
 func writeDCP(ctx context.Context, s *Source, dir string, o Options) (Written, error) {
 	params, notes := s.params(o)
+	params, err := o.renamed(s, params)
+	if err != nil {
+		return Written{}, err
+	}
 	w := Written{Path: dir, Notes: notes, Tensors: len(params)}
 	m := newDCPMetadata()
-	err := durable.Replace(filepath.Join(dir, dcpFile), 0o644, func(f *os.File) error {
+	err = durable.Replace(filepath.Join(dir, dcpFile), 0o644, func(f *os.File) error {
 		out := &counter{w: bufio.NewWriterSize(f, 1<<20)}
 		for _, t := range params {
 			t = t.as(t.dtype(o.DType))

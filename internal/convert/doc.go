@@ -12,7 +12,7 @@
 //	checkpoint of this program                                own.go
 //
 // Values do not change: a type is converted only if asked, or where the target lacks it. Names are
-// those of the model without the prefixes of wrappers (names.go).
+// those of the model without the prefixes of wrappers (names.go); torchtitan's Llama has others (meta.go).
 //
 // Input is untrusted; see packages torchfile and pickle. No code of a file is run.
 package convert

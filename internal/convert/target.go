@@ -21,6 +21,7 @@ import (
 type Options struct {
 	DType    string         // float32, bfloat16 or float16 for parameters of floats, or q8_0 for gguf; "" keeps types
 	Under    string         // key of the state dict in a DCP directory; "" for none
+	Names    string         // TorchTitan for its names in a DCP directory; "" is Hugging Face's
 	Model    string         // directory with config.json and a tokenizer; "" is the source's
 	Families model.Registry // reads config.json, for the formats that need it
 }
@@ -66,6 +67,9 @@ func (t Target) Run(ctx context.Context, s *Source, dir string, o Options) (Writ
 		return Written{}, fault.Try(fmt.Errorf("convert: %s exists and is not empty", dir), "another directory")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return Written{}, fmt.Errorf("convert: %w", err)
+	}
+	if err := o.inHuggingFace(s); err != nil {
+		return Written{}, err
 	}
 	made := err != nil
 	if err := os.MkdirAll(dir, 0o755); err != nil {
