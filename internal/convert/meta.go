@@ -36,7 +36,7 @@ func (s *Source) isMeta() bool {
 	return slices.ContainsFunc(s.Tensors, func(t Tensor) bool { return t.Name == "layers.0.attention.wq.weight" })
 }
 
-// metaHeads is what config.json says of the rows of q and k.
+// metaHeads has the keys of config.json that order the rows of q and k.
 type metaHeads struct {
 	Type  string `json:"model_type"`
 	Query int    `json:"num_attention_heads"`
