@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"trireme/fault"
+	"trireme/internal/gguf"
 )
 
 // TorchTitan is the Options.Names of torchtitan's Llama, which are those of Meta's own files.
@@ -144,9 +145,9 @@ func (t Tensor) reordered(size int, fromMeta bool) Tensor {
 	t.Read = func(first, count int, dst []byte) error {
 		for done := 0; done < count; {
 			row, column := (first+done)/width, (first+done)%width
-			in := row % size
-			from := row - in + in%2*size/2 + in/2
+			from := gguf.HalfRow(row, size) // llama.cpp has Meta's order
 			if fromMeta {
+				in := row % size
 				from = row - in + in%(size/2)*2 + in/(size/2)
 			}
 			n := min(width-column, count-done)

@@ -170,7 +170,14 @@ func (s source) columns(first int, dst []float32) error {
 	return nil
 }
 
-// rotated reads rows with the two halves of each head interleaved: row 2i+j of a head is stored as row j*size/2+i.
+// HalfRow returns the row of a weight of Hugging Face, whose heads of size rows have two halves that rotate together, for
+// a row of one whose heads have the halves interleaved: row 2i+j of a head is its row j*size/2+i.
+func HalfRow(row, size int) int {
+	in := row % size
+	return row - in + in%2*size/2 + in/2
+}
+
+// rotated reads rows with the two halves of each head interleaved.
 func (s source) rotated(first int, dst []float32) error {
 	width := 1
 	if len(s.shape) == 2 {
@@ -179,9 +186,7 @@ func (s source) rotated(first int, dst []float32) error {
 	size := s.shape[0] / s.heads
 	for at := 0; at < len(dst); at += width {
 		row := (first + at) / width
-		in := row % size
-		from := row - in + in%2*size/2 + in/2
-		if err := s.stored(from*width, dst[at:at+width]); err != nil {
+		if err := s.stored(HalfRow(row, size)*width, dst[at:at+width]); err != nil {
 			return err
 		}
 	}

@@ -288,7 +288,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// TestLive checks that a record is on the page within a second; one of three may be late on a loaded machine.
+// TestLive checks that a record is on the page within a second.
 func TestLive(t *testing.T) {
 	root := t.TempDir()
 	r := plain("live", 1, 50)
@@ -303,19 +303,15 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	late := 0
 	for step := 51; step <= 53; step++ {
 		if _, err := f.Write(append(r.Record(int64(step), time.Now()).AppendJSON(nil), '\n')); err != nil {
 			t.Fatal(err)
 		}
 		took := b.until(fmt.Sprintf("document.querySelector('[data-metric=loss] .plot').plot.series[0].x.at(-1) === %d && document.querySelector('.line2').innerText.includes('%d / 200')", step, step))
 		if took > time.Second {
-			late++
+			t.Errorf("step %d was on the page after %v", step, took)
 		}
 		t.Logf("step %d was on the page after %v", step, took)
-	}
-	if late > 1 {
-		t.Errorf("%d of 3 records were late", late)
 	}
 	// A new run appears in the list.
 	write(t, root, plain("another", 2, 5))
