@@ -129,10 +129,10 @@ func zero(c Matrix, m, n int, accumulate bool) {
 
 // gemmShape is the blocking of one version.
 type gemmShape struct {
-	mr, nr int  // rows and columns of a tile
-	kc, nc int  // rows and columns of a block of b
-	packA  bool // tiles read a only if packed, column by column
-	plainB bool // tiles can read b unpacked
+	mr, nr    int  // rows and columns of a tile
+	kc, nc    int  // rows and columns of a block of b
+	packA     bool // tiles read a only if packed, column by column
+	plainRows int  // rows of c up to which an unpacked block of b is faster than a packed one; 0: tiles cannot read it
 }
 
 // limitsOf returns the largest blocks of a level; larger products have larger blocks.
@@ -247,19 +247,15 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 	}
 }
 
-// plainRows is the number of rows of c up to which an unpacked block of b is faster than a packed
-// one, unless its row stride is a multiple of setStride floats, which maps all rows to a few L1 sets.
-const (
-	plainRows = 768
-	setStride = 1024
-)
+// setStride is the stride in floats that maps all rows to a few L1 sets, as its multiples do.
+const setStride = 1024
 
 // panelsB returns the memory from which tiles read rows [k0, k0+kb) of n columns of b from j0 on, with
 // row stride sb, in panels of nr columns. A narrower last panel is always packed, at the start of bp
 // if the others are not packed.
 func (g *gemm) panelsB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 	whole := n / g.nr * g.nr
-	g.plain = g.plainB && !g.b.Trans && g.b.H == nil && rows <= plainRows && g.b.LD%setStride != 0 && whole > 0
+	g.plain = !g.b.Trans && g.b.H == nil && rows <= g.plainRows && g.b.LD%setStride != 0 && whole > 0
 	if !g.plain {
 		g.packB(k0, kb, j0, n)
 		return g.bp, g.nr, g.nr * kb

@@ -4,8 +4,8 @@ import "trireme/internal/impl"
 
 var gemmShapes = [...]gemmShape{
 	impl.Generic: genericShape,
-	impl.AVX2:    {mr: 6, nr: 16, kc: 384, nc: 768, plainB: true},
-	impl.AVX512:  {mr: 14, nr: 32, kc: 512, nc: 768, plainB: true},
+	impl.AVX2:    {mr: 6, nr: 16, kc: 768, nc: 768, plainRows: 72},
+	impl.AVX512:  {mr: 14, nr: 32, kc: 512, nc: 768, plainRows: 768},
 }
 
 // run computes the largest number of rows that one kernel handles, and returns it.
@@ -116,28 +116,19 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	}
 }
 
-// packCopy sets dst[r*ldd+c] to element (r, c) of src, which must not be transposed; cols is no
-// more than the width of a tile.
-func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
-	if impl.Current() != impl.AVX512 {
-		packCopyGeneric(dst, ldd, src, rows, cols)
-		return
+// copiesFor returns the copies of panels of cols columns. AVX2 has those of full tiles.
+func copiesFor(cols int) (copies, bool) {
+	switch l := impl.Current(); {
+	case l == impl.AVX512 && cols <= 16:
+		return copies{copyAVX512x16, copyAVX512x16BF16, copyAVX512x16F16}, true
+	case l == impl.AVX512:
+		return copies{copyAVX512x32, copyAVX512x32BF16, copyAVX512x32F16}, true
+	case l == impl.AVX2 && cols == 6:
+		return copies{copyAVX2x6, copyAVX2x6BF16, copyAVX2x6F16}, true
+	case l == impl.AVX2 && cols == 16:
+		return copies{copyAVX2x16, copyAVX2x16BF16, copyAVX2x16F16}, true
 	}
-	mask := uint64(1)<<cols - 1
-	switch {
-	case src.H == nil && cols <= 16:
-		copyAVX512x16(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
-	case src.H == nil:
-		copyAVX512x32(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
-	case src.Half && cols <= 16:
-		copyAVX512x16F16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
-	case src.Half:
-		copyAVX512x32F16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
-	case cols <= 16:
-		copyAVX512x16BF16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
-	default:
-		copyAVX512x32BF16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
-	}
+	return copies{}, false
 }
 
 // pairRows packs pairs of rows of src, not transposed, of up to 32 columns.

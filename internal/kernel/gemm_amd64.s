@@ -7279,6 +7279,420 @@ plain:
 	VZEROUPPER
 	RET
 
+// func copyAVX2x6(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+// Requires: AVX, MMX+
+TEXT ·copyAVX2x6(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ lds+24(FP), SI
+	SHLQ $0x02, SI
+	LEAQ (SI)(SI*2), DI
+	LEAQ (CX)(CX*2), R8
+	MOVQ SI, R9
+	SHLQ $0x04, R9
+	ADDQ DX, R9
+	LEAQ (SI)(SI*2), R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VMOVUPS    (DX), X0
+	VMOVSD     16(DX), X1
+	VMOVUPS    (DX)(SI*1), X2
+	VMOVSD     16(DX)(SI*1), X3
+	VMOVUPS    (DX)(SI*2), X4
+	VMOVSD     16(DX)(SI*2), X5
+	VMOVUPS    (DX)(DI*1), X6
+	VMOVSD     16(DX)(DI*1), X7
+	VMOVUPS    X0, (AX)
+	VMOVSD     X1, 16(AX)
+	VMOVUPS    X2, (AX)(CX*1)
+	VMOVSD     X3, 16(AX)(CX*1)
+	VMOVUPS    X4, (AX)(CX*2)
+	VMOVSD     X5, 16(AX)(CX*2)
+	VMOVUPS    X6, (AX)(R8*1)
+	VMOVSD     X7, 16(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VMOVUPS (DX), X0
+	VMOVSD  16(DX), X1
+	VMOVUPS X0, (AX)
+	VMOVSD  X1, 16(AX)
+	ADDQ    SI, DX
+	ADDQ    CX, AX
+	DECQ    BX
+	JNZ     one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX2x16(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+// Requires: AVX, MMX+
+TEXT ·copyAVX2x16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ lds+24(FP), SI
+	SHLQ $0x02, SI
+	LEAQ (SI)(SI*2), DI
+	LEAQ (CX)(CX*2), R8
+	MOVQ SI, R9
+	SHLQ $0x04, R9
+	ADDQ DX, R9
+	LEAQ (SI)(SI*2), R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VMOVUPS    (DX), Y0
+	VMOVUPS    32(DX), Y1
+	VMOVUPS    (DX)(SI*1), Y2
+	VMOVUPS    32(DX)(SI*1), Y3
+	VMOVUPS    (DX)(SI*2), Y4
+	VMOVUPS    32(DX)(SI*2), Y5
+	VMOVUPS    (DX)(DI*1), Y6
+	VMOVUPS    32(DX)(DI*1), Y7
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    Y1, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMOVUPS    Y3, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMOVUPS    Y5, 32(AX)(CX*2)
+	VMOVUPS    Y6, (AX)(R8*1)
+	VMOVUPS    Y7, 32(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    SI, DX
+	ADDQ    CX, AX
+	DECQ    BX
+	JNZ     one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX2x6BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, MMX+
+TEXT ·copyAVX2x6BF16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ lds+24(FP), SI
+	SHLQ $0x01, SI
+	LEAQ (SI)(SI*2), DI
+	LEAQ (CX)(CX*2), R8
+	MOVQ SI, R9
+	SHLQ $0x04, R9
+	ADDQ DX, R9
+	LEAQ (SI)(SI*2), R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VPMOVZXWD  (DX), X0
+	VPSLLD     $0x10, X0, X0
+	VMOVD      8(DX), X1
+	VPMOVZXWD  X1, X1
+	VPSLLD     $0x10, X1, X1
+	VPMOVZXWD  (DX)(SI*1), X2
+	VPSLLD     $0x10, X2, X2
+	VMOVD      8(DX)(SI*1), X3
+	VPMOVZXWD  X3, X3
+	VPSLLD     $0x10, X3, X3
+	VPMOVZXWD  (DX)(SI*2), X4
+	VPSLLD     $0x10, X4, X4
+	VMOVD      8(DX)(SI*2), X5
+	VPMOVZXWD  X5, X5
+	VPSLLD     $0x10, X5, X5
+	VPMOVZXWD  (DX)(DI*1), X6
+	VPSLLD     $0x10, X6, X6
+	VMOVD      8(DX)(DI*1), X7
+	VPMOVZXWD  X7, X7
+	VPSLLD     $0x10, X7, X7
+	VMOVUPS    X0, (AX)
+	VMOVSD     X1, 16(AX)
+	VMOVUPS    X2, (AX)(CX*1)
+	VMOVSD     X3, 16(AX)(CX*1)
+	VMOVUPS    X4, (AX)(CX*2)
+	VMOVSD     X5, 16(AX)(CX*2)
+	VMOVUPS    X6, (AX)(R8*1)
+	VMOVSD     X7, 16(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VPMOVZXWD (DX), X0
+	VPSLLD    $0x10, X0, X0
+	VMOVD     8(DX), X1
+	VPMOVZXWD X1, X1
+	VPSLLD    $0x10, X1, X1
+	VMOVUPS   X0, (AX)
+	VMOVSD    X1, 16(AX)
+	ADDQ      SI, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX2x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·copyAVX2x16BF16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ lds+24(FP), SI
+	SHLQ $0x01, SI
+	LEAQ (SI)(SI*2), DI
+	LEAQ (CX)(CX*2), R8
+	MOVQ SI, R9
+	SHLQ $0x04, R9
+	ADDQ DX, R9
+	LEAQ (SI)(SI*2), R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VPMOVZXWD  (DX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VPMOVZXWD  16(DX), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VPMOVZXWD  (DX)(SI*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPMOVZXWD  16(DX)(SI*1), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VPMOVZXWD  (DX)(SI*2), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPMOVZXWD  16(DX)(SI*2), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPMOVZXWD  (DX)(DI*1), Y6
+	VPSLLD     $0x10, Y6, Y6
+	VPMOVZXWD  16(DX)(DI*1), Y7
+	VPSLLD     $0x10, Y7, Y7
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    Y1, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMOVUPS    Y3, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMOVUPS    Y5, 32(AX)(CX*2)
+	VMOVUPS    Y6, (AX)(R8*1)
+	VMOVUPS    Y7, 32(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VPMOVZXWD (DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      SI, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX2x6F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, F16C, MMX+
+TEXT ·copyAVX2x6F16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ lds+24(FP), SI
+	SHLQ $0x01, SI
+	LEAQ (SI)(SI*2), DI
+	LEAQ (CX)(CX*2), R8
+	MOVQ SI, R9
+	SHLQ $0x04, R9
+	ADDQ DX, R9
+	LEAQ (SI)(SI*2), R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VCVTPH2PS  (DX), X0
+	VMOVD      8(DX), X1
+	VCVTPH2PS  X1, X1
+	VCVTPH2PS  (DX)(SI*1), X2
+	VMOVD      8(DX)(SI*1), X3
+	VCVTPH2PS  X3, X3
+	VCVTPH2PS  (DX)(SI*2), X4
+	VMOVD      8(DX)(SI*2), X5
+	VCVTPH2PS  X5, X5
+	VCVTPH2PS  (DX)(DI*1), X6
+	VMOVD      8(DX)(DI*1), X7
+	VCVTPH2PS  X7, X7
+	VMOVUPS    X0, (AX)
+	VMOVSD     X1, 16(AX)
+	VMOVUPS    X2, (AX)(CX*1)
+	VMOVSD     X3, 16(AX)(CX*1)
+	VMOVUPS    X4, (AX)(CX*2)
+	VMOVSD     X5, 16(AX)(CX*2)
+	VMOVUPS    X6, (AX)(R8*1)
+	VMOVSD     X7, 16(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VCVTPH2PS (DX), X0
+	VMOVD     8(DX), X1
+	VCVTPH2PS X1, X1
+	VMOVUPS   X0, (AX)
+	VMOVSD    X1, 16(AX)
+	ADDQ      SI, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX2x16F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, F16C, MMX+
+TEXT ·copyAVX2x16F16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ lds+24(FP), SI
+	SHLQ $0x01, SI
+	LEAQ (SI)(SI*2), DI
+	LEAQ (CX)(CX*2), R8
+	MOVQ SI, R9
+	SHLQ $0x04, R9
+	ADDQ DX, R9
+	LEAQ (SI)(SI*2), R10
+	SUBQ $0x04, BX
+	JL   tail
+
+loop:
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VCVTPH2PS  (DX), Y0
+	VCVTPH2PS  16(DX), Y1
+	VCVTPH2PS  (DX)(SI*1), Y2
+	VCVTPH2PS  16(DX)(SI*1), Y3
+	VCVTPH2PS  (DX)(SI*2), Y4
+	VCVTPH2PS  16(DX)(SI*2), Y5
+	VCVTPH2PS  (DX)(DI*1), Y6
+	VCVTPH2PS  16(DX)(DI*1), Y7
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    Y1, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMOVUPS    Y3, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMOVUPS    Y5, 32(AX)(CX*2)
+	VMOVUPS    Y6, (AX)(R8*1)
+	VMOVUPS    Y7, 32(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VCVTPH2PS (DX), Y0
+	VCVTPH2PS 16(DX), Y1
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      SI, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
 // func rowFloatsAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
 // Requires: AVX, FMA3
 TEXT ·rowFloatsAVX2(SB), NOSPLIT, $0-40

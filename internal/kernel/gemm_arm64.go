@@ -68,8 +68,16 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	}
 }
 
-func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
-	packCopyGeneric(dst, ldd, src, rows, cols)
+// copiesFor returns the copies of full tiles.
+func copiesFor(cols int) (copies, bool) {
+	switch {
+	case impl.Current() != impl.NEON:
+	case cols == 8:
+		return copies{copyNEONx8, copyNEONx8BF16, copyNEONx8F16}, true
+	case cols == 12:
+		return copies{copyNEONx12, copyNEONx12BF16, copyNEONx12F16}, true
+	}
+	return copies{}, false
 }
 
 func fmaPeak(n int) float64 {

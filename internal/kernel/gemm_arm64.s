@@ -1635,6 +1635,148 @@ loop:
 	BNE loop
 	RET
 
+// func copyNEONx8(dst *float32, ldd int, src *float32, lds, rows int, mask uint64)
+TEXT ·copyNEONx8(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	LSL $2, R1, R1
+	LSL $2, R3, R3
+
+loop:
+	FMOVQ 0(R2), F0
+	FMOVQ 16(R2), F1
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	ADD R3, R2, R2
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+// func copyNEONx12(dst *float32, ldd int, src *float32, lds, rows int, mask uint64)
+TEXT ·copyNEONx12(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	LSL $2, R1, R1
+	LSL $2, R3, R3
+
+loop:
+	FMOVQ 0(R2), F0
+	FMOVQ 16(R2), F1
+	FMOVQ 32(R2), F2
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	ADD R3, R2, R2
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+// func copyNEONx8BF16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+TEXT ·copyNEONx8BF16(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	LSL $2, R1, R1
+	LSL $1, R3, R3
+
+loop:
+	FMOVD 0(R2), F0
+	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
+	FMOVD 8(R2), F1
+	WORD $0x2e613821 // shll v1.4s, v1.4h, #16
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	ADD R3, R2, R2
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+// func copyNEONx12BF16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+TEXT ·copyNEONx12BF16(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	LSL $2, R1, R1
+	LSL $1, R3, R3
+
+loop:
+	FMOVD 0(R2), F0
+	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
+	FMOVD 8(R2), F1
+	WORD $0x2e613821 // shll v1.4s, v1.4h, #16
+	FMOVD 16(R2), F2
+	WORD $0x2e613842 // shll v2.4s, v2.4h, #16
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	ADD R3, R2, R2
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+// func copyNEONx8F16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+TEXT ·copyNEONx8F16(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	LSL $2, R1, R1
+	LSL $1, R3, R3
+
+loop:
+	FMOVD 0(R2), F0
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	ADD R3, R2, R2
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+// func copyNEONx12F16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+TEXT ·copyNEONx12F16(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	LSL $2, R1, R1
+	LSL $1, R3, R3
+
+loop:
+	FMOVD 0(R2), F0
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	ADD R3, R2, R2
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
 DATA rows<>+0(SB)/8, $0xffff0000ffff0000
 DATA rows<>+8(SB)/8, $0xffff0000ffff0000
 GLOBL rows<>(SB), RODATA|NOPTR, $16

@@ -12,9 +12,7 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	transposeGeneric(dst, ldd, src, lds, rows, cols)
 }
 
-func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
-	packCopyGeneric(dst, ldd, src, rows, cols)
-}
+func copiesFor(cols int) (copies, bool) { return copies{}, false }
 
 func fmaPeak(n int) float64 { return 0 }
 

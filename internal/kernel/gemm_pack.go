@@ -44,7 +44,30 @@ func packColumns(dst []float32, a Matrix, mr, rows, kb int, tmp []float32) {
 	}
 }
 
-// packCopyGeneric sets dst[r*ldd+c] to element (r, c) of src, which must not be transposed.
+// copies are the assembly of packCopy for the types of src. Bit c of mask is 1 for each column c.
+type copies struct {
+	floats    func(dst *float32, ldd int, src *float32, lds, rows int, mask uint64)
+	bf16, f16 func(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+}
+
+// packCopy sets dst[r*ldd+c] to element (r, c) of src, which must not be transposed. rows is not 0, and cols is no more
+// than the width of a tile.
+func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
+	to, ok := copiesFor(cols)
+	mask := uint64(1)<<cols - 1
+	switch {
+	case !ok:
+		packCopyGeneric(dst, ldd, src, rows, cols)
+	case src.H == nil:
+		to.floats(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
+	case src.Half:
+		to.f16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
+	default:
+		to.bf16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
+	}
+}
+
+// packCopyGeneric is packCopy.
 func packCopyGeneric(dst []float32, ldd int, src Matrix, rows, cols int) {
 	if src.H != nil {
 		for r := range rows {

@@ -249,6 +249,36 @@ func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 //go:noescape
 func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
+// copyAVX2x6 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 6). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyAVX2x6(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+
+// copyAVX2x16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 16). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyAVX2x16(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+
+// copyAVX2x6BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 6). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyAVX2x6BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
+// copyAVX2x16BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 16). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyAVX2x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
+// copyAVX2x6F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 6). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyAVX2x6F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
+// copyAVX2x16F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 16). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyAVX2x16F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
 // rowFloatsAVX2 sets out[r], r in [0, 8), to
 //
 //	sum := 0; for kk in [0, 32*steps): sum = fma(w[r*ldw+kk], x[kk], sum)

@@ -50,3 +50,33 @@ func rowWideNEON(steps int, x, w *float32, ldw int, out *float32)
 //
 //go:noescape
 func transposeNEON(dst *float32, ldd int, src *float32, lds int, n int)
+
+// copyNEONx8 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 8). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyNEONx8(dst *float32, ldd int, src *float32, lds, rows int, mask uint64)
+
+// copyNEONx12 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 12). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyNEONx12(dst *float32, ldd int, src *float32, lds, rows int, mask uint64)
+
+// copyNEONx8BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 8). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyNEONx8BF16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+
+// copyNEONx12BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 12). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyNEONx12BF16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+
+// copyNEONx8F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 8). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyNEONx8F16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)
+
+// copyNEONx12F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c in [0, 12). rows is not 0, mask is ignored.
+//
+//go:noescape
+func copyNEONx12F16(dst *float32, ldd int, src *uint16, lds, rows int, mask uint64)

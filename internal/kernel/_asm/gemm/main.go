@@ -57,6 +57,10 @@ func run(dir string) error {
 	for _, rows := range []int{6, 4, 2, 1} {
 		tileAVX2(c, rows)
 	}
+	for _, kind := range []string{"", "BF16", "F16"} {
+		copyAVX2(c, []int{4, 2}, kind)
+		copyAVX2(c, []int{8, 8}, kind)
+	}
 	for _, kind := range []rowKind{rowFloats, rowWide} {
 		row(c, "AVX2", c.YMM, 8, kind)
 	}
@@ -88,6 +92,10 @@ func run(dir string) error {
 		rowNEON(more, kind)
 	}
 	transposeNEON(more)
+	for _, kind := range []string{"", "BF16", "F16"} {
+		copyNEON(more, 8, kind)
+		copyNEON(more, 12, kind)
+	}
 	rows, rowStubs := more.Bytes()
 	n.asm.Write(rows)
 	n.stubs.Write(rowStubs)
