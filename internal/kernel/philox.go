@@ -32,8 +32,20 @@ func Words(dst, at []int64, seed, stream uint64) {
 // standard deviation std. Elements 2k and 2k+1 are the Box-Muller (1958) pair of Philox at counter
 // (k, stream) with key seed. Every product is rounded, so all processors give the same bits.
 func Normal(dst []float32, seed, stream uint64, first int64, std float64) {
-	normal(dst, seed, stream, uint64(first), std)
+	at := uint64(first)
+	if f, unit := normalFor(); f != nil && len(dst) > 0 {
+		lead := at & 1 // assembly begins with a pair
+		normalGeneric(dst[:lead], seed, stream, at, std)
+		dst, at = dst[lead:], at+lead
+		whole := len(dst) / unit * unit
+		f(dst[:whole], seed, stream, at>>1, std)
+		dst, at = dst[whole:], at+uint64(whole)
+	}
+	normalGeneric(dst, seed, stream, at, std)
 }
+
+// normalFunc is normalGeneric from element 2k.
+type normalFunc func(dst []float32, seed, stream, k uint64, std float64)
 
 func normalGeneric(dst []float32, seed, stream, first uint64, std float64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}

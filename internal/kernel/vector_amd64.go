@@ -352,17 +352,15 @@ func blockSquares(dst []float64, x []float32) {
 	blockSquaresGeneric(dst[whole:], x[whole*exactBlock:])
 }
 
-// normal passes complete pairs, sixteen elements at a time, to the assembly.
-func normal(dst []float32, seed, stream, first uint64, std float64) {
-	if impl.Current() == impl.AVX512 && len(dst) > 0 {
-		lead := first & 1
-		normalGeneric(dst[:lead], seed, stream, first, std)
-		dst, first = dst[lead:], first+lead
-		whole := len(dst) &^ 15
-		normalAVX512(dst[:whole], seed, stream, first>>1, std)
-		dst, first = dst[whole:], first+uint64(whole)
+// normalFor returns the assembly of Normal and of how many elements it computes multiples.
+func normalFor() (f normalFunc, unit int) {
+	switch l := impl.Current(); {
+	case l == impl.AVX512:
+		return normalAVX512, 16
+	case l == impl.AVX2:
+		return normalAVX2, 8
 	}
-	normalGeneric(dst, seed, stream, first, std)
+	return nil, 0
 }
 
 func randomWords(dst []uint32, seed, stream, k uint64) {

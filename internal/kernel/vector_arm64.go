@@ -266,8 +266,12 @@ func blockSquares(dst []float64, x []float32) {
 	blockSquaresGeneric(dst[whole:], x[whole*exactBlock:])
 }
 
-func normal(dst []float32, seed, stream, first uint64, std float64) {
-	normalGeneric(dst, seed, stream, first, std)
+// normalFor returns the assembly of Normal and of how many elements it computes multiples.
+func normalFor() (f normalFunc, unit int) {
+	if impl.Current() == impl.NEON {
+		return normalNEON, 4
+	}
+	return nil, 0
 }
 
 func randomWords(dst []uint32, seed, stream, k uint64) {

@@ -3325,6 +3325,360 @@ loop:
 done:
 	RET
 
+// func normalNEON(dst []float32, seed, stream, k uint64, std float64)
+TEXT ·normalNEON(SB), NOSPLIT, $0-56
+	MOVD $vectors<>(SB), R0
+	MOVD dst_base+0(FP), R1
+	MOVD k+40(FP), R2
+	VMOV R2, V0.D[0]
+	ADD $1, R2
+	VMOV R2, V0.D[1]
+	MOVD seed+24(FP), R2
+	VDUP R2, V1.D2
+	MOVD stream+32(FP), R2
+	VDUP R2, V2.D2
+	MOVD std+48(FP), R2
+	VDUP R2, V3.D2
+	WORD $0x6f600424 // ushr v4.2d, v1.2d, #32
+	WORD $0x6f600445 // ushr v5.2d, v2.2d, #32
+	MOVD dst_len+8(FP), R2
+	SUBS $4, R2, R2
+	BLT done
+
+loop:
+	WORD $0x6f600406 // ushr v6.2d, v0.2d, #32
+	WORD $0x0ea12807 // xtn v7.2s, v0.2d
+	FMOVQ 704(R0), F8
+	WORD $0x0ea12908 // xtn v8.2s, v8.2d
+	WORD $0x2ea8c0e7 // umull v7.2d, v7.2s, v8.2s
+	WORD $0x0ea12848 // xtn v8.2s, v2.2d
+	FMOVQ 720(R0), F9
+	WORD $0x0ea12929 // xtn v9.2s, v9.2d
+	WORD $0x2ea9c108 // umull v8.2d, v8.2s, v9.2s
+	WORD $0x6f600509 // ushr v9.2d, v8.2d, #32
+	WORD $0x6e261d26 // eor v6.16b, v9.16b, v6.16b
+	WORD $0x6e211cc6 // eor v6.16b, v6.16b, v1.16b
+	WORD $0x6f6004e9 // ushr v9.2d, v7.2d, #32
+	WORD $0x6e251d29 // eor v9.16b, v9.16b, v5.16b
+	WORD $0x6e241d29 // eor v9.16b, v9.16b, v4.16b
+	FMOVQ 736(R0), F10
+	WORD $0x4eea842a // add v10.2d, v1.2d, v10.2d
+	FMOVQ 752(R0), F11
+	WORD $0x4eeb848b // add v11.2d, v4.2d, v11.2d
+	WORD $0x0ea128c6 // xtn v6.2s, v6.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0c6 // umull v6.2d, v6.2s, v12.2s
+	WORD $0x0ea12929 // xtn v9.2s, v9.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc129 // umull v9.2d, v9.2s, v12.2s
+	WORD $0x6f60052c // ushr v12.2d, v9.2d, #32
+	WORD $0x6e281d88 // eor v8.16b, v12.16b, v8.16b
+	WORD $0x6e2a1d08 // eor v8.16b, v8.16b, v10.16b
+	WORD $0x6f6004cc // ushr v12.2d, v6.2d, #32
+	WORD $0x6e271d87 // eor v7.16b, v12.16b, v7.16b
+	WORD $0x6e2b1ce7 // eor v7.16b, v7.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea12908 // xtn v8.2s, v8.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc108 // umull v8.2d, v8.2s, v12.2s
+	WORD $0x0ea128e7 // xtn v7.2s, v7.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0e7 // umull v7.2d, v7.2s, v12.2s
+	WORD $0x6f6004ec // ushr v12.2d, v7.2d, #32
+	WORD $0x6e291d89 // eor v9.16b, v12.16b, v9.16b
+	WORD $0x6e2a1d29 // eor v9.16b, v9.16b, v10.16b
+	WORD $0x6f60050c // ushr v12.2d, v8.2d, #32
+	WORD $0x6e261d86 // eor v6.16b, v12.16b, v6.16b
+	WORD $0x6e2b1cc6 // eor v6.16b, v6.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea12929 // xtn v9.2s, v9.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc129 // umull v9.2d, v9.2s, v12.2s
+	WORD $0x0ea128c6 // xtn v6.2s, v6.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0c6 // umull v6.2d, v6.2s, v12.2s
+	WORD $0x6f6004cc // ushr v12.2d, v6.2d, #32
+	WORD $0x6e271d87 // eor v7.16b, v12.16b, v7.16b
+	WORD $0x6e2a1ce7 // eor v7.16b, v7.16b, v10.16b
+	WORD $0x6f60052c // ushr v12.2d, v9.2d, #32
+	WORD $0x6e281d88 // eor v8.16b, v12.16b, v8.16b
+	WORD $0x6e2b1d08 // eor v8.16b, v8.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea128e7 // xtn v7.2s, v7.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0e7 // umull v7.2d, v7.2s, v12.2s
+	WORD $0x0ea12908 // xtn v8.2s, v8.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc108 // umull v8.2d, v8.2s, v12.2s
+	WORD $0x6f60050c // ushr v12.2d, v8.2d, #32
+	WORD $0x6e261d86 // eor v6.16b, v12.16b, v6.16b
+	WORD $0x6e2a1cc6 // eor v6.16b, v6.16b, v10.16b
+	WORD $0x6f6004ec // ushr v12.2d, v7.2d, #32
+	WORD $0x6e291d89 // eor v9.16b, v12.16b, v9.16b
+	WORD $0x6e2b1d29 // eor v9.16b, v9.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea128c6 // xtn v6.2s, v6.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0c6 // umull v6.2d, v6.2s, v12.2s
+	WORD $0x0ea12929 // xtn v9.2s, v9.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc129 // umull v9.2d, v9.2s, v12.2s
+	WORD $0x6f60052c // ushr v12.2d, v9.2d, #32
+	WORD $0x6e281d88 // eor v8.16b, v12.16b, v8.16b
+	WORD $0x6e2a1d08 // eor v8.16b, v8.16b, v10.16b
+	WORD $0x6f6004cc // ushr v12.2d, v6.2d, #32
+	WORD $0x6e271d87 // eor v7.16b, v12.16b, v7.16b
+	WORD $0x6e2b1ce7 // eor v7.16b, v7.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea12908 // xtn v8.2s, v8.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc108 // umull v8.2d, v8.2s, v12.2s
+	WORD $0x0ea128e7 // xtn v7.2s, v7.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0e7 // umull v7.2d, v7.2s, v12.2s
+	WORD $0x6f6004ec // ushr v12.2d, v7.2d, #32
+	WORD $0x6e291d89 // eor v9.16b, v12.16b, v9.16b
+	WORD $0x6e2a1d29 // eor v9.16b, v9.16b, v10.16b
+	WORD $0x6f60050c // ushr v12.2d, v8.2d, #32
+	WORD $0x6e261d86 // eor v6.16b, v12.16b, v6.16b
+	WORD $0x6e2b1cc6 // eor v6.16b, v6.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea12929 // xtn v9.2s, v9.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc129 // umull v9.2d, v9.2s, v12.2s
+	WORD $0x0ea128c6 // xtn v6.2s, v6.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0c6 // umull v6.2d, v6.2s, v12.2s
+	WORD $0x6f6004cc // ushr v12.2d, v6.2d, #32
+	WORD $0x6e271d87 // eor v7.16b, v12.16b, v7.16b
+	WORD $0x6e2a1ce7 // eor v7.16b, v7.16b, v10.16b
+	WORD $0x6f60052c // ushr v12.2d, v9.2d, #32
+	WORD $0x6e281d88 // eor v8.16b, v12.16b, v8.16b
+	WORD $0x6e2b1d08 // eor v8.16b, v8.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea128e7 // xtn v7.2s, v7.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0e7 // umull v7.2d, v7.2s, v12.2s
+	WORD $0x0ea12908 // xtn v8.2s, v8.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc108 // umull v8.2d, v8.2s, v12.2s
+	WORD $0x6f60050c // ushr v12.2d, v8.2d, #32
+	WORD $0x6e261d86 // eor v6.16b, v12.16b, v6.16b
+	WORD $0x6e2a1cc6 // eor v6.16b, v6.16b, v10.16b
+	WORD $0x6f6004ec // ushr v12.2d, v7.2d, #32
+	WORD $0x6e291d89 // eor v9.16b, v12.16b, v9.16b
+	WORD $0x6e2b1d29 // eor v9.16b, v9.16b, v11.16b
+	FMOVQ 736(R0), F12
+	WORD $0x4eec854a // add v10.2d, v10.2d, v12.2d
+	FMOVQ 752(R0), F12
+	WORD $0x4eec856b // add v11.2d, v11.2d, v12.2d
+	WORD $0x0ea128c6 // xtn v6.2s, v6.2d
+	FMOVQ 704(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc0c6 // umull v6.2d, v6.2s, v12.2s
+	WORD $0x0ea12929 // xtn v9.2s, v9.2d
+	FMOVQ 720(R0), F12
+	WORD $0x0ea1298c // xtn v12.2s, v12.2d
+	WORD $0x2eacc129 // umull v9.2d, v9.2s, v12.2s
+	WORD $0x6f60052c // ushr v12.2d, v9.2d, #32
+	WORD $0x6e281d88 // eor v8.16b, v12.16b, v8.16b
+	WORD $0x6e2a1d08 // eor v8.16b, v8.16b, v10.16b
+	WORD $0x6f6004ca // ushr v10.2d, v6.2d, #32
+	WORD $0x6e271d47 // eor v7.16b, v10.16b, v7.16b
+	WORD $0x6e2b1ce7 // eor v7.16b, v7.16b, v11.16b
+	FMOVQ 768(R0), F10
+	WORD $0x4e2a1d08 // and v8.16b, v8.16b, v10.16b
+	WORD $0x4f605529 // shl v9.2d, v9.2d, #32
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FMOVQ 768(R0), F9
+	WORD $0x4e291ce7 // and v7.16b, v7.16b, v9.16b
+	WORD $0x4f6054c6 // shl v6.2d, v6.2d, #32
+	WORD $0x4ea61ce6 // orr v6.16b, v7.16b, v6.16b
+	WORD $0x6f750507 // ushr v7.2d, v8.2d, #11
+	FMOVQ 784(R0), F8
+	WORD $0x4ee884e7 // add v7.2d, v7.2d, v8.2d
+	WORD $0x4e61d8e7 // scvtf v7.2d, v7.2d
+	FMOVQ 800(R0), F8
+	WORD $0x6e68dce7 // fmul v7.2d, v7.2d, v8.2d
+	FMOVQ 816(R0), F8
+	WORD $0x4ee884e7 // add v7.2d, v7.2d, v8.2d
+	WORD $0x6f4c04e8 // ushr v8.2d, v7.2d, #52
+	FMOVQ 832(R0), F9
+	WORD $0x4ee98508 // add v8.2d, v8.2d, v9.2d
+	WORD $0x4e61d908 // scvtf v8.2d, v8.2d
+	FMOVQ 848(R0), F9
+	WORD $0x4e291ce7 // and v7.16b, v7.16b, v9.16b
+	FMOVQ 864(R0), F9
+	WORD $0x4ee984e7 // add v7.2d, v7.2d, v9.2d
+	FMOVQ 880(R0), F9
+	WORD $0x4ee9d4e7 // fsub v7.2d, v7.2d, v9.2d
+	FMOVQ 896(R0), F9
+	WORD $0x4e69d4e9 // fadd v9.2d, v7.2d, v9.2d
+	WORD $0x6e69fce9 // fdiv v9.2d, v7.2d, v9.2d
+	WORD $0x6e69dd2a // fmul v10.2d, v9.2d, v9.2d
+	WORD $0x6e6add4b // fmul v11.2d, v10.2d, v10.2d
+	FMOVQ 912(R0), F12
+	WORD $0x4eac1d8c // orr v12.16b, v12.16b, v12.16b
+	WORD $0x6e6bdd8c // fmul v12.2d, v12.2d, v11.2d
+	FMOVQ 928(R0), F13
+	WORD $0x4e6dd58c // fadd v12.2d, v12.2d, v13.2d
+	WORD $0x6e6bdd8c // fmul v12.2d, v12.2d, v11.2d
+	FMOVQ 944(R0), F13
+	WORD $0x4e6dd58c // fadd v12.2d, v12.2d, v13.2d
+	WORD $0x6e6cdd6c // fmul v12.2d, v11.2d, v12.2d
+	FMOVQ 960(R0), F13
+	WORD $0x4ead1dad // orr v13.16b, v13.16b, v13.16b
+	WORD $0x6e6bddad // fmul v13.2d, v13.2d, v11.2d
+	FMOVQ 976(R0), F14
+	WORD $0x4e6ed5ad // fadd v13.2d, v13.2d, v14.2d
+	WORD $0x6e6bddad // fmul v13.2d, v13.2d, v11.2d
+	FMOVQ 992(R0), F14
+	WORD $0x4e6ed5ad // fadd v13.2d, v13.2d, v14.2d
+	WORD $0x6e6bddab // fmul v11.2d, v13.2d, v11.2d
+	FMOVQ 1008(R0), F13
+	WORD $0x4e6dd56b // fadd v11.2d, v11.2d, v13.2d
+	WORD $0x6e6bdd4a // fmul v10.2d, v10.2d, v11.2d
+	WORD $0x4e6ad58a // fadd v10.2d, v12.2d, v10.2d
+	WORD $0x6e67dceb // fmul v11.2d, v7.2d, v7.2d
+	FMOVQ 1024(R0), F12
+	WORD $0x6e6cdd6b // fmul v11.2d, v11.2d, v12.2d
+	WORD $0x4e6ad56a // fadd v10.2d, v11.2d, v10.2d
+	WORD $0x6e6add29 // fmul v9.2d, v9.2d, v10.2d
+	FMOVQ 1040(R0), F10
+	WORD $0x6e6add0a // fmul v10.2d, v8.2d, v10.2d
+	WORD $0x4e6ad529 // fadd v9.2d, v9.2d, v10.2d
+	FMOVQ 1056(R0), F10
+	WORD $0x6e6add08 // fmul v8.2d, v8.2d, v10.2d
+	WORD $0x4ee9d569 // fsub v9.2d, v11.2d, v9.2d
+	WORD $0x4ee7d527 // fsub v7.2d, v9.2d, v7.2d
+	WORD $0x4ee7d507 // fsub v7.2d, v8.2d, v7.2d
+	FMOVQ 1072(R0), F8
+	WORD $0x6e68dce7 // fmul v7.2d, v7.2d, v8.2d
+	WORD $0x6ee1f8e7 // fsqrt v7.2d, v7.2d
+	FMOVQ 1088(R0), F8
+	WORD $0x4ee884c8 // add v8.2d, v6.2d, v8.2d
+	WORD $0x6f420508 // ushr v8.2d, v8.2d, #62
+	WORD $0x4f7e5509 // shl v9.2d, v8.2d, #62
+	WORD $0x6ee984c6 // sub v6.2d, v6.2d, v9.2d
+	WORD $0x4f7704c6 // sshr v6.2d, v6.2d, #9
+	WORD $0x4e61d8c6 // scvtf v6.2d, v6.2d
+	FMOVQ 1104(R0), F9
+	WORD $0x6e69dcc6 // fmul v6.2d, v6.2d, v9.2d
+	WORD $0x6e66dcc9 // fmul v9.2d, v6.2d, v6.2d
+	FMOVQ 1120(R0), F10
+	WORD $0x4eaa1d4a // orr v10.16b, v10.16b, v10.16b
+	WORD $0x6e69dd4a // fmul v10.2d, v10.2d, v9.2d
+	FMOVQ 1136(R0), F11
+	WORD $0x4e6bd54a // fadd v10.2d, v10.2d, v11.2d
+	WORD $0x6e69dd4a // fmul v10.2d, v10.2d, v9.2d
+	FMOVQ 1152(R0), F11
+	WORD $0x4e6bd54a // fadd v10.2d, v10.2d, v11.2d
+	WORD $0x6e69dd4a // fmul v10.2d, v10.2d, v9.2d
+	FMOVQ 1168(R0), F11
+	WORD $0x4e6bd54a // fadd v10.2d, v10.2d, v11.2d
+	WORD $0x6e69dd4a // fmul v10.2d, v10.2d, v9.2d
+	FMOVQ 1184(R0), F11
+	WORD $0x4e6bd54a // fadd v10.2d, v10.2d, v11.2d
+	WORD $0x6e69dd4a // fmul v10.2d, v10.2d, v9.2d
+	FMOVQ 1200(R0), F11
+	WORD $0x4e6bd54a // fadd v10.2d, v10.2d, v11.2d
+	FMOVQ 1216(R0), F11
+	WORD $0x4eab1d6b // orr v11.16b, v11.16b, v11.16b
+	WORD $0x6e69dd6b // fmul v11.2d, v11.2d, v9.2d
+	FMOVQ 1232(R0), F12
+	WORD $0x4e6cd56b // fadd v11.2d, v11.2d, v12.2d
+	WORD $0x6e69dd6b // fmul v11.2d, v11.2d, v9.2d
+	FMOVQ 1248(R0), F12
+	WORD $0x4e6cd56b // fadd v11.2d, v11.2d, v12.2d
+	WORD $0x6e69dd6b // fmul v11.2d, v11.2d, v9.2d
+	FMOVQ 1264(R0), F12
+	WORD $0x4e6cd56b // fadd v11.2d, v11.2d, v12.2d
+	WORD $0x6e69dd6b // fmul v11.2d, v11.2d, v9.2d
+	FMOVQ 1280(R0), F12
+	WORD $0x4e6cd56b // fadd v11.2d, v11.2d, v12.2d
+	WORD $0x6e69dd6b // fmul v11.2d, v11.2d, v9.2d
+	FMOVQ 1296(R0), F12
+	WORD $0x4e6cd56b // fadd v11.2d, v11.2d, v12.2d
+	WORD $0x6e69dccc // fmul v12.2d, v6.2d, v9.2d
+	WORD $0x6e6add8a // fmul v10.2d, v12.2d, v10.2d
+	WORD $0x4e6ad4c6 // fadd v6.2d, v6.2d, v10.2d
+	FMOVQ 880(R0), F10
+	WORD $0x4eaa1d4a // orr v10.16b, v10.16b, v10.16b
+	FMOVQ 1024(R0), F12
+	WORD $0x6e6cdd2c // fmul v12.2d, v9.2d, v12.2d
+	WORD $0x4eecd54a // fsub v10.2d, v10.2d, v12.2d
+	WORD $0x6e69dd29 // fmul v9.2d, v9.2d, v9.2d
+	WORD $0x6e6bdd29 // fmul v9.2d, v9.2d, v11.2d
+	WORD $0x4e69d549 // fadd v9.2d, v10.2d, v9.2d
+	WORD $0x6f00e40a // movi v10.2d, #0
+	FMOVQ 784(R0), F11
+	WORD $0x4e2b1d0b // and v11.16b, v8.16b, v11.16b
+	WORD $0x6eeb854a // sub v10.2d, v10.2d, v11.2d
+	WORD $0x6e291ccb // eor v11.16b, v6.16b, v9.16b
+	WORD $0x4e2b1d4a // and v10.16b, v10.16b, v11.16b
+	WORD $0x6f7f050b // ushr v11.2d, v8.2d, #1
+	WORD $0x4f7f556c // shl v12.2d, v11.2d, #63
+	WORD $0x6e2c1d4c // eor v12.16b, v10.16b, v12.16b
+	WORD $0x6e2c1cc6 // eor v6.16b, v6.16b, v12.16b
+	WORD $0x6e281d68 // eor v8.16b, v11.16b, v8.16b
+	WORD $0x4f7f5508 // shl v8.2d, v8.2d, #63
+	WORD $0x6e281d48 // eor v8.16b, v10.16b, v8.16b
+	WORD $0x6e281d28 // eor v8.16b, v9.16b, v8.16b
+	WORD $0x6e68dce8 // fmul v8.2d, v7.2d, v8.2d
+	WORD $0x6e66dce6 // fmul v6.2d, v7.2d, v6.2d
+	WORD $0x6e63dd07 // fmul v7.2d, v8.2d, v3.2d
+	WORD $0x6e63dcc6 // fmul v6.2d, v6.2d, v3.2d
+	WORD $0x0e6168e7 // fcvtn v7.2s, v7.2d
+	WORD $0x0e6168c6 // fcvtn v6.2s, v6.2d
+	WORD $0x4e8638e6 // zip1 v6.4s, v7.4s, v6.4s
+	FMOVQ F6, 0(R1)
+	FMOVQ 1312(R0), F6
+	WORD $0x4ee68406 // add v6.2d, v0.2d, v6.2d
+	WORD $0x4ea61cc0 // orr v0.16b, v6.16b, v6.16b
+	ADD $16, R1
+	SUBS $4, R2, R2
+	BGE loop
+
+done:
+	RET
+
 // func attnSoftmaxNEON(x []float32, base float32) float32
 TEXT ·attnSoftmaxNEON(SB), NOSPLIT, $0-36
 	MOVD $vectors<>(SB), R0
@@ -3343,22 +3697,22 @@ by8:
 	ADD R3, R1, R4
 	FMOVQ 0(R4), F3
 	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
-	FMOVQ 704(R0), F4
-	FMOVQ 720(R0), F5
+	FMOVQ 1328(R0), F4
+	FMOVQ 1344(R0), F5
 	WORD $0x4e23f4a3 // fmax v3.4s, v5.4s, v3.4s
 	WORD $0x4ea3f483 // fmin v3.4s, v4.4s, v3.4s
 	WORD $0x4e219864 // frintm v4.4s, v3.4s
 	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	FMOVQ 736(R0), F5
-	FMOVQ 752(R0), F6
+	FMOVQ 1360(R0), F5
+	FMOVQ 1376(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 768(R0), F5
+	FMOVQ 1392(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 784(R0), F6
+	FMOVQ 1408(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 800(R0), F5
+	FMOVQ 1424(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 816(R0), F6
+	FMOVQ 1440(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
 	FMOVQ 192(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
@@ -3371,22 +3725,22 @@ by8:
 	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	FMOVQ 16(R4), F3
 	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
-	FMOVQ 704(R0), F4
-	FMOVQ 720(R0), F5
+	FMOVQ 1328(R0), F4
+	FMOVQ 1344(R0), F5
 	WORD $0x4e23f4a3 // fmax v3.4s, v5.4s, v3.4s
 	WORD $0x4ea3f483 // fmin v3.4s, v4.4s, v3.4s
 	WORD $0x4e219864 // frintm v4.4s, v3.4s
 	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	FMOVQ 736(R0), F5
-	FMOVQ 752(R0), F6
+	FMOVQ 1360(R0), F5
+	FMOVQ 1376(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 768(R0), F5
+	FMOVQ 1392(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 784(R0), F6
+	FMOVQ 1408(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 800(R0), F5
+	FMOVQ 1424(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 816(R0), F6
+	FMOVQ 1440(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
 	FMOVQ 192(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
@@ -3410,22 +3764,22 @@ by4:
 	ADD R3, R1, R4
 	FMOVQ 0(R4), F3
 	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
-	FMOVQ 704(R0), F4
-	FMOVQ 720(R0), F5
+	FMOVQ 1328(R0), F4
+	FMOVQ 1344(R0), F5
 	WORD $0x4e23f4a3 // fmax v3.4s, v5.4s, v3.4s
 	WORD $0x4ea3f483 // fmin v3.4s, v4.4s, v3.4s
 	WORD $0x4e219864 // frintm v4.4s, v3.4s
 	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	FMOVQ 736(R0), F5
-	FMOVQ 752(R0), F6
+	FMOVQ 1360(R0), F5
+	FMOVQ 1376(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 768(R0), F5
+	FMOVQ 1392(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 784(R0), F6
+	FMOVQ 1408(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 800(R0), F5
+	FMOVQ 1424(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 816(R0), F6
+	FMOVQ 1440(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
 	FMOVQ 192(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
@@ -3449,22 +3803,22 @@ by1:
 	ADD R3, R1, R4
 	FMOVS 0(R4), F3
 	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
-	FMOVQ 704(R0), F4
-	FMOVQ 720(R0), F5
+	FMOVQ 1328(R0), F4
+	FMOVQ 1344(R0), F5
 	WORD $0x4e23f4a3 // fmax v3.4s, v5.4s, v3.4s
 	WORD $0x4ea3f483 // fmin v3.4s, v4.4s, v3.4s
 	WORD $0x4e219864 // frintm v4.4s, v3.4s
 	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	FMOVQ 736(R0), F5
-	FMOVQ 752(R0), F6
+	FMOVQ 1360(R0), F5
+	FMOVQ 1376(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 768(R0), F5
+	FMOVQ 1392(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 784(R0), F6
+	FMOVQ 1408(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
-	FMOVQ 800(R0), F5
+	FMOVQ 1424(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
-	FMOVQ 816(R0), F6
+	FMOVQ 1440(R0), F6
 	WORD $0x4e23cca6 // fmla v6.4s, v5.4s, v3.4s
 	FMOVQ 192(R0), F5
 	WORD $0x4e23ccc5 // fmla v5.4s, v6.4s, v3.4s
@@ -3507,22 +3861,22 @@ by8:
 	ADD R4, R1, R5
 	FMOVQ 0(R5), F2
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 704(R0), F3
-	FMOVQ 720(R0), F4
+	FMOVQ 1328(R0), F3
+	FMOVQ 1344(R0), F4
 	WORD $0x4e22f482 // fmax v2.4s, v4.4s, v2.4s
 	WORD $0x4ea2f462 // fmin v2.4s, v3.4s, v2.4s
 	WORD $0x4e219843 // frintm v3.4s, v2.4s
 	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
-	FMOVQ 736(R0), F4
-	FMOVQ 752(R0), F5
+	FMOVQ 1360(R0), F4
+	FMOVQ 1376(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 768(R0), F4
+	FMOVQ 1392(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 784(R0), F5
+	FMOVQ 1408(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 800(R0), F4
+	FMOVQ 1424(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 816(R0), F5
+	FMOVQ 1440(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
 	FMOVQ 192(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
@@ -3539,22 +3893,22 @@ by8:
 	FMOVQ F2, 0(R5)
 	FMOVQ 16(R5), F2
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 704(R0), F3
-	FMOVQ 720(R0), F4
+	FMOVQ 1328(R0), F3
+	FMOVQ 1344(R0), F4
 	WORD $0x4e22f482 // fmax v2.4s, v4.4s, v2.4s
 	WORD $0x4ea2f462 // fmin v2.4s, v3.4s, v2.4s
 	WORD $0x4e219843 // frintm v3.4s, v2.4s
 	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
-	FMOVQ 736(R0), F4
-	FMOVQ 752(R0), F5
+	FMOVQ 1360(R0), F4
+	FMOVQ 1376(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 768(R0), F4
+	FMOVQ 1392(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 784(R0), F5
+	FMOVQ 1408(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 800(R0), F4
+	FMOVQ 1424(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 816(R0), F5
+	FMOVQ 1440(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
 	FMOVQ 192(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
@@ -3581,22 +3935,22 @@ by4:
 	ADD R4, R1, R5
 	FMOVQ 0(R5), F2
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 704(R0), F3
-	FMOVQ 720(R0), F4
+	FMOVQ 1328(R0), F3
+	FMOVQ 1344(R0), F4
 	WORD $0x4e22f482 // fmax v2.4s, v4.4s, v2.4s
 	WORD $0x4ea2f462 // fmin v2.4s, v3.4s, v2.4s
 	WORD $0x4e219843 // frintm v3.4s, v2.4s
 	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
-	FMOVQ 736(R0), F4
-	FMOVQ 752(R0), F5
+	FMOVQ 1360(R0), F4
+	FMOVQ 1376(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 768(R0), F4
+	FMOVQ 1392(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 784(R0), F5
+	FMOVQ 1408(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 800(R0), F4
+	FMOVQ 1424(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 816(R0), F5
+	FMOVQ 1440(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
 	FMOVQ 192(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
@@ -3624,22 +3978,22 @@ by1:
 	ADD R4, R1, R5
 	FMOVS 0(R5), F2
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 704(R0), F3
-	FMOVQ 720(R0), F4
+	FMOVQ 1328(R0), F3
+	FMOVQ 1344(R0), F4
 	WORD $0x4e22f482 // fmax v2.4s, v4.4s, v2.4s
 	WORD $0x4ea2f462 // fmin v2.4s, v3.4s, v2.4s
 	WORD $0x4e219843 // frintm v3.4s, v2.4s
 	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
-	FMOVQ 736(R0), F4
-	FMOVQ 752(R0), F5
+	FMOVQ 1360(R0), F4
+	FMOVQ 1376(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 768(R0), F4
+	FMOVQ 1392(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 784(R0), F5
+	FMOVQ 1408(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
-	FMOVQ 800(R0), F4
+	FMOVQ 1424(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
-	FMOVQ 816(R0), F5
+	FMOVQ 1440(R0), F5
 	WORD $0x4e22cc85 // fmla v5.4s, v4.4s, v2.4s
 	FMOVQ 192(R0), F4
 	WORD $0x4e22cca4 // fmla v4.4s, v5.4s, v2.4s
@@ -4041,20 +4395,98 @@ DATA vectors<>+672(SB)/8, $0x00007fff00007fff
 DATA vectors<>+680(SB)/8, $0x00007fff00007fff
 DATA vectors<>+688(SB)/8, $0x0000004000000040
 DATA vectors<>+696(SB)/8, $0x0000004000000040
-DATA vectors<>+704(SB)/8, $0x4300000043000000
-DATA vectors<>+712(SB)/8, $0x4300000043000000
-DATA vectors<>+720(SB)/8, $0xc2fe0000c2fe0000
-DATA vectors<>+728(SB)/8, $0xc2fe0000c2fe0000
-DATA vectors<>+736(SB)/8, $0x395fb9f5395fb9f5
-DATA vectors<>+744(SB)/8, $0x395fb9f5395fb9f5
-DATA vectors<>+752(SB)/8, $0x3aa47e883aa47e88
-DATA vectors<>+760(SB)/8, $0x3aa47e883aa47e88
-DATA vectors<>+768(SB)/8, $0x3c1e5fc23c1e5fc2
-DATA vectors<>+776(SB)/8, $0x3c1e5fc23c1e5fc2
-DATA vectors<>+784(SB)/8, $0x3d63494f3d63494f
-DATA vectors<>+792(SB)/8, $0x3d63494f3d63494f
-DATA vectors<>+800(SB)/8, $0x3e75fe693e75fe69
-DATA vectors<>+808(SB)/8, $0x3e75fe693e75fe69
-DATA vectors<>+816(SB)/8, $0x3f3172173f317217
-DATA vectors<>+824(SB)/8, $0x3f3172173f317217
-GLOBL vectors<>(SB), RODATA|NOPTR, $832
+DATA vectors<>+704(SB)/8, $0x00000000d2511f53
+DATA vectors<>+712(SB)/8, $0x00000000d2511f53
+DATA vectors<>+720(SB)/8, $0x00000000cd9e8d57
+DATA vectors<>+728(SB)/8, $0x00000000cd9e8d57
+DATA vectors<>+736(SB)/8, $0x000000009e3779b9
+DATA vectors<>+744(SB)/8, $0x000000009e3779b9
+DATA vectors<>+752(SB)/8, $0x00000000bb67ae85
+DATA vectors<>+760(SB)/8, $0x00000000bb67ae85
+DATA vectors<>+768(SB)/8, $0x00000000ffffffff
+DATA vectors<>+776(SB)/8, $0x00000000ffffffff
+DATA vectors<>+784(SB)/8, $0x0000000000000001
+DATA vectors<>+792(SB)/8, $0x0000000000000001
+DATA vectors<>+800(SB)/8, $0x3ca0000000000000
+DATA vectors<>+808(SB)/8, $0x3ca0000000000000
+DATA vectors<>+816(SB)/8, $0x00095f619980c433
+DATA vectors<>+824(SB)/8, $0x00095f619980c433
+DATA vectors<>+832(SB)/8, $0xfffffffffffffc01
+DATA vectors<>+840(SB)/8, $0xfffffffffffffc01
+DATA vectors<>+848(SB)/8, $0x000fffffffffffff
+DATA vectors<>+856(SB)/8, $0x000fffffffffffff
+DATA vectors<>+864(SB)/8, $0x3fe6a09e667f3bcd
+DATA vectors<>+872(SB)/8, $0x3fe6a09e667f3bcd
+DATA vectors<>+880(SB)/8, $0x3ff0000000000000
+DATA vectors<>+888(SB)/8, $0x3ff0000000000000
+DATA vectors<>+896(SB)/8, $0x4000000000000000
+DATA vectors<>+904(SB)/8, $0x4000000000000000
+DATA vectors<>+912(SB)/8, $0x3fc39a09d078c69f
+DATA vectors<>+920(SB)/8, $0x3fc39a09d078c69f
+DATA vectors<>+928(SB)/8, $0x3fcc71c51d8e78af
+DATA vectors<>+936(SB)/8, $0x3fcc71c51d8e78af
+DATA vectors<>+944(SB)/8, $0x3fd999999997fa04
+DATA vectors<>+952(SB)/8, $0x3fd999999997fa04
+DATA vectors<>+960(SB)/8, $0x3fc2f112df3e5244
+DATA vectors<>+968(SB)/8, $0x3fc2f112df3e5244
+DATA vectors<>+976(SB)/8, $0x3fc7466496cb03de
+DATA vectors<>+984(SB)/8, $0x3fc7466496cb03de
+DATA vectors<>+992(SB)/8, $0x3fd2492494229359
+DATA vectors<>+1000(SB)/8, $0x3fd2492494229359
+DATA vectors<>+1008(SB)/8, $0x3fe5555555555593
+DATA vectors<>+1016(SB)/8, $0x3fe5555555555593
+DATA vectors<>+1024(SB)/8, $0x3fe0000000000000
+DATA vectors<>+1032(SB)/8, $0x3fe0000000000000
+DATA vectors<>+1040(SB)/8, $0x3dea39ef35793c76
+DATA vectors<>+1048(SB)/8, $0x3dea39ef35793c76
+DATA vectors<>+1056(SB)/8, $0x3fe62e42fee00000
+DATA vectors<>+1064(SB)/8, $0x3fe62e42fee00000
+DATA vectors<>+1072(SB)/8, $0xc000000000000000
+DATA vectors<>+1080(SB)/8, $0xc000000000000000
+DATA vectors<>+1088(SB)/8, $0x2000000000000000
+DATA vectors<>+1096(SB)/8, $0x2000000000000000
+DATA vectors<>+1104(SB)/8, $0x3ca921fb54442d18
+DATA vectors<>+1112(SB)/8, $0x3ca921fb54442d18
+DATA vectors<>+1120(SB)/8, $0x3de5d93a5acfd57c
+DATA vectors<>+1128(SB)/8, $0x3de5d93a5acfd57c
+DATA vectors<>+1136(SB)/8, $0xbe5ae5e68a2b9ceb
+DATA vectors<>+1144(SB)/8, $0xbe5ae5e68a2b9ceb
+DATA vectors<>+1152(SB)/8, $0x3ec71de357b1fe7d
+DATA vectors<>+1160(SB)/8, $0x3ec71de357b1fe7d
+DATA vectors<>+1168(SB)/8, $0xbf2a01a019c161d5
+DATA vectors<>+1176(SB)/8, $0xbf2a01a019c161d5
+DATA vectors<>+1184(SB)/8, $0x3f8111111110f8a6
+DATA vectors<>+1192(SB)/8, $0x3f8111111110f8a6
+DATA vectors<>+1200(SB)/8, $0xbfc5555555555549
+DATA vectors<>+1208(SB)/8, $0xbfc5555555555549
+DATA vectors<>+1216(SB)/8, $0xbda8fae9be8838d4
+DATA vectors<>+1224(SB)/8, $0xbda8fae9be8838d4
+DATA vectors<>+1232(SB)/8, $0x3e21ee9ebdb4b1c4
+DATA vectors<>+1240(SB)/8, $0x3e21ee9ebdb4b1c4
+DATA vectors<>+1248(SB)/8, $0xbe927e4f809c52ad
+DATA vectors<>+1256(SB)/8, $0xbe927e4f809c52ad
+DATA vectors<>+1264(SB)/8, $0x3efa01a019cb1590
+DATA vectors<>+1272(SB)/8, $0x3efa01a019cb1590
+DATA vectors<>+1280(SB)/8, $0xbf56c16c16c15177
+DATA vectors<>+1288(SB)/8, $0xbf56c16c16c15177
+DATA vectors<>+1296(SB)/8, $0x3fa555555555554c
+DATA vectors<>+1304(SB)/8, $0x3fa555555555554c
+DATA vectors<>+1312(SB)/8, $0x0000000000000002
+DATA vectors<>+1320(SB)/8, $0x0000000000000002
+DATA vectors<>+1328(SB)/8, $0x4300000043000000
+DATA vectors<>+1336(SB)/8, $0x4300000043000000
+DATA vectors<>+1344(SB)/8, $0xc2fe0000c2fe0000
+DATA vectors<>+1352(SB)/8, $0xc2fe0000c2fe0000
+DATA vectors<>+1360(SB)/8, $0x395fb9f5395fb9f5
+DATA vectors<>+1368(SB)/8, $0x395fb9f5395fb9f5
+DATA vectors<>+1376(SB)/8, $0x3aa47e883aa47e88
+DATA vectors<>+1384(SB)/8, $0x3aa47e883aa47e88
+DATA vectors<>+1392(SB)/8, $0x3c1e5fc23c1e5fc2
+DATA vectors<>+1400(SB)/8, $0x3c1e5fc23c1e5fc2
+DATA vectors<>+1408(SB)/8, $0x3d63494f3d63494f
+DATA vectors<>+1416(SB)/8, $0x3d63494f3d63494f
+DATA vectors<>+1424(SB)/8, $0x3e75fe693e75fe69
+DATA vectors<>+1432(SB)/8, $0x3e75fe693e75fe69
+DATA vectors<>+1440(SB)/8, $0x3f3172173f317217
+DATA vectors<>+1448(SB)/8, $0x3f3172173f317217
+GLOBL vectors<>(SB), RODATA|NOPTR, $1456

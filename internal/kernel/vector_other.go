@@ -44,9 +44,7 @@ func layerGradient(dx, dw, db, dy, dres, x, w []float32, mean, rstd, k, c float3
 	layerGradientGeneric(dx, dw, db, dy, dres, x, w, mean, rstd, k, c)
 }
 
-func normal(dst []float32, seed, stream, first uint64, std float64) {
-	normalGeneric(dst, seed, stream, first, std)
-}
+func normalFor() (f normalFunc, unit int) { return nil, 0 }
 
 func randomWords(dst []uint32, seed, stream, k uint64) { randomWordsGeneric(dst, seed, stream, k) }
 

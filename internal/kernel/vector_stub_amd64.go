@@ -336,3 +336,8 @@ func dotQuantizedRowsAVX2(blocks int, x *float32, w *uint8, ldw int, scales *flo
 //
 //go:noescape
 func dequantizeAVX2(x []float32, w []uint8, scales []float32)
+
+// normalAVX2 is normalGeneric from element 2k, for multiples of 8, with its bits.
+//
+//go:noescape
+func normalAVX2(dst []float32, seed uint64, stream uint64, k uint64, std float64)

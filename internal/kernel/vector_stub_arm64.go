@@ -162,6 +162,11 @@ func dotQuantizedNEON(x []float32, w []uint8, scales []float32) float32
 //go:noescape
 func dequantizeNEON(x []float32, w []uint8, scales []float32)
 
+// normalNEON is normalGeneric from element 2k, for multiples of 4, with its bits.
+//
+//go:noescape
+func normalNEON(dst []float32, seed, stream, k uint64, std float64)
+
 // attnSoftmaxNEON is the second half of attnSoftmaxGeneric for the visible part of a row: it sets x[i] = 2^(x[i]-base), or 0 below 2^-126, and returns the sum in F32 lanes.
 //
 //go:noescape

@@ -23,7 +23,7 @@ type Reg struct {
 // Builder collects functions and constants of a file, and their declarations.
 type Builder struct {
 	asm, stubs bytes.Buffer
-	consts     []uint32 // each in four lanes of the table
+	consts     []uint64 // each twice in the table
 	table      string
 	f          *function
 }
@@ -112,8 +112,10 @@ func (b *Builder) Address(name string) string {
 	return r.Addr.Asm()
 }
 
-// Const returns a new register with v in every lane.
-func (b *Builder) Const(v uint32) Reg {
+// Const returns a new register with v in every lane, Const64 one with v in both halves.
+func (b *Builder) Const(v uint32) Reg { return b.Const64(uint64(v)<<32 | uint64(v)) }
+
+func (b *Builder) Const64(v uint64) Reg {
 	i := slices.Index(b.consts, v)
 	if i < 0 {
 		i = len(b.consts)
@@ -164,7 +166,7 @@ func (b *Builder) End() {
 func (b *Builder) Bytes() (asm, stubs []byte) {
 	for i, v := range b.consts {
 		for half := range 2 {
-			fmt.Fprintf(&b.asm, "\nDATA %s<>+%d(SB)/8, $%#016x", b.table, 16*i+8*half, uint64(v)<<32|uint64(v))
+			fmt.Fprintf(&b.asm, "\nDATA %s<>+%d(SB)/8, $%#016x", b.table, 16*i+8*half, v)
 		}
 	}
 	if len(b.consts) > 0 {

@@ -20,28 +20,35 @@ func (b *Builder) new3(word uint32, name, form string, n, m Reg) Reg {
 	return d
 }
 
-func (b *Builder) Add(x, y Reg) Reg        { return b.new3(0x4e20d400, "fadd", "4s", x, y) }
-func (b *Builder) Sub(x, y Reg) Reg        { return b.new3(0x4ea0d400, "fsub", "4s", x, y) }
-func (b *Builder) Mul(x, y Reg) Reg        { return b.new3(0x6e20dc00, "fmul", "4s", x, y) }
-func (b *Builder) Div(x, y Reg) Reg        { return b.new3(0x6e20fc00, "fdiv", "4s", x, y) }
-func (b *Builder) Max(x, y Reg) Reg        { return b.new3(0x4e20f400, "fmax", "4s", x, y) } // NaN if either is
-func (b *Builder) Min(x, y Reg) Reg        { return b.new3(0x4ea0f400, "fmin", "4s", x, y) }
-func (b *Builder) Greater(x, y Reg) Reg    { return b.new3(0x6ea0e400, "fcmgt", "4s", x, y) } // all bits where x > y
-func (b *Builder) Equal(x, y Reg) Reg      { return b.new3(0x4e20e400, "fcmeq", "4s", x, y) }
-func (b *Builder) NotBelow(x, y Reg) Reg   { return b.new3(0x6ea03c00, "cmhs", "4s", x, y) }  // unsigned x >= y
-func (b *Builder) Test(x, y Reg) Reg       { return b.new3(0x4ea08c00, "cmtst", "4s", x, y) } // all bits where x&y is not 0
-func (b *Builder) And(x, y Reg) Reg        { return b.new3(0x4e201c00, "and", "16b", x, y) }
-func (b *Builder) AndNot(x, y Reg) Reg     { return b.new3(0x4e601c00, "bic", "16b", x, y) }
-func (b *Builder) Or(x, y Reg) Reg         { return b.new3(0x4ea01c00, "orr", "16b", x, y) }
-func (b *Builder) Xor(x, y Reg) Reg        { return b.new3(0x6e201c00, "eor", "16b", x, y) }
-func (b *Builder) AddWords(x, y Reg) Reg   { return b.new3(0x4ea08400, "add", "4s", x, y) }
-func (b *Builder) SubWords(x, y Reg) Reg   { return b.new3(0x6ea08400, "sub", "4s", x, y) }
-func (b *Builder) Zip1(x, y Reg) Reg       { return b.new3(0x4e803800, "zip1", "4s", x, y) }
-func (b *Builder) Zip2(x, y Reg) Reg       { return b.new3(0x4e807800, "zip2", "4s", x, y) }
-func (b *Builder) Even(x, y Reg) Reg       { return b.new3(0x4e801800, "uzp1", "4s", x, y) }
-func (b *Builder) Odd(x, y Reg) Reg        { return b.new3(0x4e805800, "uzp2", "4s", x, y) }
-func (b *Builder) AddPairs(x, y Reg) Reg   { return b.new3(0x6e20d400, "faddp", "4s", x, y) }
+func (b *Builder) Add(x, y Reg) Reg      { return b.new3(0x4e20d400, "fadd", "4s", x, y) }
+func (b *Builder) Sub(x, y Reg) Reg      { return b.new3(0x4ea0d400, "fsub", "4s", x, y) }
+func (b *Builder) Mul(x, y Reg) Reg      { return b.new3(0x6e20dc00, "fmul", "4s", x, y) }
+func (b *Builder) Div(x, y Reg) Reg      { return b.new3(0x6e20fc00, "fdiv", "4s", x, y) }
+func (b *Builder) Max(x, y Reg) Reg      { return b.new3(0x4e20f400, "fmax", "4s", x, y) } // NaN if either is
+func (b *Builder) Min(x, y Reg) Reg      { return b.new3(0x4ea0f400, "fmin", "4s", x, y) }
+func (b *Builder) Greater(x, y Reg) Reg  { return b.new3(0x6ea0e400, "fcmgt", "4s", x, y) } // all bits where x > y
+func (b *Builder) Equal(x, y Reg) Reg    { return b.new3(0x4e20e400, "fcmeq", "4s", x, y) }
+func (b *Builder) NotBelow(x, y Reg) Reg { return b.new3(0x6ea03c00, "cmhs", "4s", x, y) }  // unsigned x >= y
+func (b *Builder) Test(x, y Reg) Reg     { return b.new3(0x4ea08c00, "cmtst", "4s", x, y) } // all bits where x&y is not 0
+func (b *Builder) And(x, y Reg) Reg      { return b.new3(0x4e201c00, "and", "16b", x, y) }
+func (b *Builder) AndNot(x, y Reg) Reg   { return b.new3(0x4e601c00, "bic", "16b", x, y) }
+func (b *Builder) Or(x, y Reg) Reg       { return b.new3(0x4ea01c00, "orr", "16b", x, y) }
+func (b *Builder) Xor(x, y Reg) Reg      { return b.new3(0x6e201c00, "eor", "16b", x, y) }
+func (b *Builder) AddWords(x, y Reg) Reg { return b.new3(0x4ea08400, "add", "4s", x, y) }
+func (b *Builder) SubWords(x, y Reg) Reg { return b.new3(0x6ea08400, "sub", "4s", x, y) }
+func (b *Builder) Zip1(x, y Reg) Reg     { return b.new3(0x4e803800, "zip1", "4s", x, y) }
+func (b *Builder) Zip2(x, y Reg) Reg     { return b.new3(0x4e807800, "zip2", "4s", x, y) }
+func (b *Builder) Even(x, y Reg) Reg     { return b.new3(0x4e801800, "uzp1", "4s", x, y) }
+func (b *Builder) Odd(x, y Reg) Reg      { return b.new3(0x4e805800, "uzp2", "4s", x, y) }
+func (b *Builder) AddPairs(x, y Reg) Reg { return b.new3(0x6e20d400, "faddp", "4s", x, y) }
+
+// Two doubles or 64-bit integers.
 func (b *Builder) AddDoubles(x, y Reg) Reg { return b.new3(0x4e60d400, "fadd", "2d", x, y) }
+func (b *Builder) SubDoubles(x, y Reg) Reg { return b.new3(0x4ee0d400, "fsub", "2d", x, y) }
+func (b *Builder) MulDoubles(x, y Reg) Reg { return b.new3(0x6e60dc00, "fmul", "2d", x, y) }
+func (b *Builder) DivDoubles(x, y Reg) Reg { return b.new3(0x6e60fc00, "fdiv", "2d", x, y) }
+func (b *Builder) AddLongs(x, y Reg) Reg   { return b.new3(0x4ee08400, "add", "2d", x, y) }
+func (b *Builder) SubLongs(x, y Reg) Reg   { return b.new3(0x6ee08400, "sub", "2d", x, y) }
 
 // FMA emits d += x*y, FMS d -= x*y, FMADoubles d += x*y for two doubles.
 func (b *Builder) FMA(d, x, y Reg)        { b.three(0x4e20cc00, "fmla", "4s", d, x, y) }
@@ -95,23 +102,27 @@ func (b *Builder) ToWords(x Reg) Reg  { return b.new2(0x4e21a800, "fcvtns", "4s"
 func (b *Builder) ToFloats(x Reg) Reg { return b.new2(0x4e21d800, "scvtf", "4s", "4s", x) }
 
 // Wider and narrower elements; names with 2 read or write the upper half of a register.
-func (b *Builder) Doubles(x Reg) Reg    { return b.new2(0x0e617800, "fcvtl", "2d", "2s", x) }
-func (b *Builder) Doubles2(x Reg) Reg   { return b.new2(0x4e617800, "fcvtl2", "2d", "4s", x) }
-func (b *Builder) OfHalf(x Reg) Reg     { return b.new2(0x0e217800, "fcvtl", "4s", "4h", x) }
-func (b *Builder) OfHalf2(x Reg) Reg    { return b.new2(0x4e217800, "fcvtl2", "4s", "8h", x) }
-func (b *Builder) ToHalf(x Reg) Reg     { return b.new2(0x0e216800, "fcvtn", "4h", "4s", x) }
-func (b *Builder) ToHalf2(d, x Reg)     { b.two(0x4e216800, "fcvtn2", "8h", "4s", d, x) }
-func (b *Builder) Narrow(x Reg) Reg     { return b.new2(0x0e612800, "xtn", "4h", "4s", x) }
-func (b *Builder) Narrow2(d, x Reg)     { b.two(0x4e612800, "xtn2", "8h", "4s", d, x) }
-func (b *Builder) OfBF16(x Reg) Reg     { return b.new2(0x2e613800, "shll", "4s", "4h, #16", x) }
-func (b *Builder) OfBF16Up(x Reg) Reg   { return b.new2(0x6e613800, "shll2", "4s", "8h, #16", x) }
-func (b *Builder) Shorts(x Reg) Reg     { return b.new2(0x0f08a400, "sxtl", "8h", "8b", x) }
-func (b *Builder) Shorts2(x Reg) Reg    { return b.new2(0x4f08a400, "sxtl2", "8h", "16b", x) }
-func (b *Builder) Words(x Reg) Reg      { return b.new2(0x0f10a400, "sxtl", "4s", "4h", x) }
-func (b *Builder) Words2(x Reg) Reg     { return b.new2(0x4f10a400, "sxtl2", "4s", "8h", x) }
-func (b *Builder) SumPair(x Reg) Reg    { return b.scalar(0x7e30d800, "faddp s%d, v%d.2s", x) }
-func (b *Builder) SumDoubles(x Reg) Reg { return b.scalar(0x7e70d800, "faddp d%d, v%d.2d", x) }
-func (b *Builder) MaxLane(x Reg) Reg    { return b.scalar(0x6e30f800, "fmaxv s%d, v%d.4s", x) }
+func (b *Builder) Doubles(x Reg) Reg         { return b.new2(0x0e617800, "fcvtl", "2d", "2s", x) }
+func (b *Builder) Doubles2(x Reg) Reg        { return b.new2(0x4e617800, "fcvtl2", "2d", "4s", x) }
+func (b *Builder) OfHalf(x Reg) Reg          { return b.new2(0x0e217800, "fcvtl", "4s", "4h", x) }
+func (b *Builder) OfHalf2(x Reg) Reg         { return b.new2(0x4e217800, "fcvtl2", "4s", "8h", x) }
+func (b *Builder) ToHalf(x Reg) Reg          { return b.new2(0x0e216800, "fcvtn", "4h", "4s", x) }
+func (b *Builder) ToHalf2(d, x Reg)          { b.two(0x4e216800, "fcvtn2", "8h", "4s", d, x) }
+func (b *Builder) Narrow(x Reg) Reg          { return b.new2(0x0e612800, "xtn", "4h", "4s", x) }
+func (b *Builder) Narrow2(d, x Reg)          { b.two(0x4e612800, "xtn2", "8h", "4s", d, x) }
+func (b *Builder) OfBF16(x Reg) Reg          { return b.new2(0x2e613800, "shll", "4s", "4h, #16", x) }
+func (b *Builder) OfBF16Up(x Reg) Reg        { return b.new2(0x6e613800, "shll2", "4s", "8h, #16", x) }
+func (b *Builder) Shorts(x Reg) Reg          { return b.new2(0x0f08a400, "sxtl", "8h", "8b", x) }
+func (b *Builder) Shorts2(x Reg) Reg         { return b.new2(0x4f08a400, "sxtl2", "8h", "16b", x) }
+func (b *Builder) Words(x Reg) Reg           { return b.new2(0x0f10a400, "sxtl", "4s", "4h", x) }
+func (b *Builder) Words2(x Reg) Reg          { return b.new2(0x4f10a400, "sxtl2", "4s", "8h", x) }
+func (b *Builder) SqrtDoubles(x Reg) Reg     { return b.new2(0x6ee1f800, "fsqrt", "2d", "2d", x) }
+func (b *Builder) LongsToDoubles(x Reg) Reg  { return b.new2(0x4e61d800, "scvtf", "2d", "2d", x) }
+func (b *Builder) DoublesToFloats(x Reg) Reg { return b.new2(0x0e616800, "fcvtn", "2s", "2d", x) }
+func (b *Builder) NarrowLongs(x Reg) Reg     { return b.new2(0x0ea12800, "xtn", "2s", "2d", x) }
+func (b *Builder) SumPair(x Reg) Reg         { return b.scalar(0x7e30d800, "faddp s%d, v%d.2s", x) }
+func (b *Builder) SumDoubles(x Reg) Reg      { return b.scalar(0x7e70d800, "faddp d%d, v%d.2d", x) }
+func (b *Builder) MaxLane(x Reg) Reg         { return b.scalar(0x6e30f800, "fmaxv s%d, v%d.4s", x) }
 
 func (b *Builder) scalar(word uint32, format string, x Reg) Reg {
 	d := b.V()
@@ -119,17 +130,30 @@ func (b *Builder) scalar(word uint32, format string, x Reg) Reg {
 	return d
 }
 
-func (b *Builder) shift(word, bits uint32, name string, n int, x Reg) Reg {
+func (b *Builder) shift(word, bits uint32, name, form string, n int, x Reg) Reg {
 	d := b.V()
-	b.word(word|bits<<16, []int{0, 5}, fmt.Sprintf("%s v%%d.4s, v%%d.4s, #%d", name, n), d, x)
+	b.word(word|bits<<16, []int{0, 5}, fmt.Sprintf("%s v%%d.%s, v%%d.%s, #%d", name, form, form, n), d, x)
 	return d
 }
 
 // Left, Right and RightSigned shift words by n bits.
-func (b *Builder) Left(x Reg, n int) Reg  { return b.shift(0x4f005400, uint32(32+n), "shl", n, x) }
-func (b *Builder) Right(x Reg, n int) Reg { return b.shift(0x6f000400, uint32(64-n), "ushr", n, x) }
+func (b *Builder) Left(x Reg, n int) Reg { return b.shift(0x4f005400, uint32(32+n), "shl", "4s", n, x) }
+func (b *Builder) Right(x Reg, n int) Reg {
+	return b.shift(0x6f000400, uint32(64-n), "ushr", "4s", n, x)
+}
 func (b *Builder) RightSigned(x Reg, n int) Reg {
-	return b.shift(0x4f000400, uint32(64-n), "sshr", n, x)
+	return b.shift(0x4f000400, uint32(64-n), "sshr", "4s", n, x)
+}
+
+// LeftLongs, RightLongs and RightSignedLongs shift 64-bit integers by n bits.
+func (b *Builder) LeftLongs(x Reg, n int) Reg {
+	return b.shift(0x4f005400, uint32(64+n), "shl", "2d", n, x)
+}
+func (b *Builder) RightLongs(x Reg, n int) Reg {
+	return b.shift(0x6f000400, uint32(128-n), "ushr", "2d", n, x)
+}
+func (b *Builder) RightSignedLongs(x Reg, n int) Reg {
+	return b.shift(0x4f000400, uint32(128-n), "sshr", "2d", n, x)
 }
 
 // Zero returns a register of zeros.
