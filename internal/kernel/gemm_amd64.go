@@ -18,7 +18,9 @@ func (g *gemm) run(t *gemmTile, rows int) int {
 			return tileAVX2(t, rows)
 		}
 		rows = tileRowsAVX2(rows)
-		g.bordered(t, rows, func(t *gemmTile) { tileAVX2(t, rows) })
+		u := g.buffered(t, rows)
+		tileAVX2(&u, rows)
+		g.unbuffer(t, rows)
 		return rows
 	}
 	return tileGeneric(t, rows)

@@ -16,7 +16,9 @@ func (g *gemm) run(t *gemmTile, rows int) int {
 		return tileNEON(t, rows)
 	}
 	rows = tileRowsNEON(rows)
-	g.bordered(t, rows, func(t *gemmTile) { tileNEON(t, rows) })
+	u := g.buffered(t, rows)
+	tileNEON(&u, rows)
+	g.unbuffer(t, rows)
 	return rows
 }
 

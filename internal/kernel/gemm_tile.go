@@ -35,8 +35,9 @@ func (g *gemm) compute(t *gemmTile, rows int) {
 	}
 }
 
-// bordered runs f, which reads and writes full rows of nr columns, on a narrower tile.
-func (g *gemm) bordered(t *gemmTile, rows int, f func(t *gemmTile)) {
+// buffered returns a tile of full rows of nr columns in a buffer, in place of the narrower t, for kernels that read and
+// write full rows. unbuffer copies its result to t.
+func (g *gemm) buffered(t *gemmTile, rows int) gemmTile {
 	u := *t
 	u.out, u.ldout, u.add = g.tile, g.nr, false
 	if t.in != nil {
@@ -45,7 +46,10 @@ func (g *gemm) bordered(t *gemmTile, rows int, f func(t *gemmTile)) {
 		}
 		u.in, u.ldin = g.tile, g.nr
 	}
-	f(&u)
+	return u
+}
+
+func (g *gemm) unbuffer(t *gemmTile, rows int) {
 	for r := range rows {
 		dst, src := t.out[r*t.ldout:][:t.cols], g.tile[r*g.nr:][:t.cols]
 		if t.add {
