@@ -72,6 +72,10 @@ func (l attnOps) scale(dst []float32, dld int, src []float32, sld, rows, cols in
 
 func (l attnOps) transpose(dst, src []float32, sld, rows, cols int) {
 	whole, wcols := rows&^15, cols&^15
+	if l == attnOps(impl.AVX2) {
+		attnTransposePanels(dst, src, sld, rows, cols)
+		return
+	}
 	if l != attnOps(impl.AVX512) || whole == 0 || wcols == 0 {
 		attnTransposeGeneric(dst, src, sld, rows, cols)
 		return

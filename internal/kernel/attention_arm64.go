@@ -65,7 +65,11 @@ func (l attnOps) scale(dst []float32, dld int, src []float32, sld, rows, cols in
 	}
 }
 
-func (attnOps) transpose(dst, src []float32, sld, rows, cols int) {
+func (l attnOps) transpose(dst, src []float32, sld, rows, cols int) {
+	if l == attnOps(impl.NEON) {
+		attnTransposePanels(dst, src, sld, rows, cols)
+		return
+	}
 	attnTransposeGeneric(dst, src, sld, rows, cols)
 }
 

@@ -116,6 +116,13 @@ func attnTransposeGeneric(dst, src []float32, sld, rows, cols int) {
 	attnTransposeRest(dst, src, sld, 0, rows, 0, cols)
 }
 
+// attnTransposePanels is attnTransposeGeneric by the current version of transpose.
+func attnTransposePanels(dst, src []float32, sld, rows, cols int) {
+	for i := 0; i < rows; i += attnPanel {
+		transpose(dst[i*cols:], attnPanel, src[i*sld:], sld, min(attnPanel, rows-i), cols)
+	}
+}
+
 // attnTransposeRest transposes rows [i0,i1) from column c0 on.
 func attnTransposeRest(dst, src []float32, sld, i0, i1, c0, cols int) {
 	for i := i0; i < i1; i++ {
