@@ -71,7 +71,7 @@ func (m Matrix) check(name string, rows, cols int) {
 // any content.
 //
 // Blocking follows Goto and van de Geijn (2008): kc rows by nc columns of b are packed into
-// tile-wide panels that stay in L2; tile-high strips of a, which stay in L1, pass over them. A sum
+// tile-wide panels that stay in L2 or L3; tile-high strips of a, which stay in L1, pass over them. A sum
 // longer than kc is stored and continued. One row reads a transposed b unpacked (gemm_row.go).
 func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	if m == 0 || n == 0 {
