@@ -11,7 +11,7 @@ import (
 	"trireme/asm/arm"
 )
 
-// doubles emits float64 and 64-bit integer code for half as many lanes as machine. Products and sums are rounded one by
+// doubles emits float64 and 64-bit integer code, with half the lanes of machine. Products and sums are rounded one by
 // one, to equal the Go code bit for bit.
 type doubles struct {
 	*machine
