@@ -186,9 +186,13 @@ func TestWatchOnATerminal(t *testing.T) {
 				s.typed("trireme watch out\r")
 				s.wait("step   3/3")
 				s.wait("q quit")
-				if s.settings().Lflag&(unix.ICANON|unix.ECHO) != 0 {
-					t.Error("the watch waits for whole lines or echoes")
+				for range 500 { // the guard of a watch that was killed comes first
+					if s.settings().Lflag&(unix.ICANON|unix.ECHO) == 0 {
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
 				}
+				t.Error("the watch waits for whole lines or echoes")
 			}
 
 			watch() // keys and a resize

@@ -20,6 +20,7 @@ import (
 type Keyboard struct {
 	fd    int
 	guard io.Writer // receives a guarded as a JSON line before each change
+	made  time.Time
 
 	mu          sync.Mutex
 	changed     bool // the terminal has ours
@@ -34,46 +35,64 @@ type guarded struct {
 
 // NewKeyboard returns the keyboard of terminal f. guard is the pipe to a process that runs GuardTerminal.
 func NewKeyboard(f *os.File, guard io.Writer) *Keyboard {
-	return &Keyboard{fd: int(f.Fd()), guard: guard}
+	return &Keyboard{fd: int(f.Fd()), guard: guard, made: time.Now()}
 }
 
-// foreground reports whether this process may read from the terminal.
-func foreground(fd int) bool {
+// foreground reports whether this process may read from the terminal. EIO means that the terminal is gone, which SIGHUP
+// does not say where it is ignored, as under nohup.
+func foreground(fd int) (bool, error) {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
+	if err == unix.EIO {
+		return false, err
+	}
+	return err == nil && group == unix.Getpgrp(), nil
 }
 
-// ready changes the settings, if the process is in the foreground and they are not changed.
-func (k *Keyboard) ready() bool {
+func (k *Keyboard) foreground() bool {
+	ok, _ := foreground(k.fd)
+	return ok
+}
+
+// ready changes the settings, if the process is in the foreground and they are not changed. An error means that the
+// terminal is gone.
+func (k *Keyboard) ready() (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.paused || !foreground(k.fd) {
-		return false
+	if ok, err := foreground(k.fd); k.paused || !ok {
+		return false, err
 	}
 	if k.changed {
-		return true
+		return true, nil
 	}
 	saved, err := unix.IoctlGetTermios(k.fd, getTermios)
 	if err != nil {
-		return false
+		return false, nil
 	}
-	if k.ours != nil && *saved == *k.ours { // this process was stopped without notice, and nothing restored them
+	switch {
+	case k.ours != nil && *saved == *k.ours: // this process was stopped without notice, and nothing restored them
 		saved = k.saved
+	case ofWatch(saved) && time.Since(k.made) < guardTime: // one that was killed; its guard is about to restore them
+		return false, nil
 	}
 	ours := *saved
 	ours.Lflag &^= unix.ICANON | unix.ECHO
 	ours.Cc[unix.VMIN] = 1 // a shell that reads before they are restored waits for a key
 	// With VMIN 1 this has no effect on a read. It makes the settings those of this process: the guard of a watch
 	// that was killed must not undo those of the next one.
-	ours.Cc[unix.VTIME] = byte(os.Getpid())
+	ours.Cc[unix.VTIME] = byte(1 + os.Getpid()%255)
 	if err := k.send(guarded{saved, &ours}); err != nil {
-		return false // without a guard the settings stay
+		return false, nil // without a guard the settings stay
 	}
 	if err := unix.IoctlSetTermios(k.fd, setTermios, &ours); err != nil {
-		return false
+		return false, nil
 	}
 	k.changed, k.saved, k.ours = true, saved, &ours
-	return true
+	return true, nil
+}
+
+// ofWatch reports whether a Keyboard has made settings.
+func ofWatch(t *unix.Termios) bool {
+	return t.Lflag&(unix.ICANON|unix.ECHO) == 0 && t.Cc[unix.VMIN] == 1 && t.Cc[unix.VTIME] != 0
 }
 
 func (k *Keyboard) send(g guarded) error {
@@ -94,7 +113,7 @@ func (k *Keyboard) Restore() error {
 	}
 	k.changed = false
 	var err error
-	if foreground(k.fd) { // else the shell has restored them, and a change would stop this process
+	if k.foreground() { // else the shell has restored them, and a change would stop this process
 		err = unix.IoctlSetTermios(k.fd, setTermios, k.saved)
 	}
 	if sent := k.send(guarded{}); err == nil {
@@ -115,16 +134,19 @@ const keyWait = 100 * time.Millisecond
 
 // read returns the keys typed within keyWait. An error means that the terminal is gone.
 func (k *Keyboard) read() ([]key, error) {
-	if !k.ready() {
+	if ok, err := k.ready(); !ok {
 		time.Sleep(keyWait)
-		return nil, nil
+		return nil, err
 	}
 	polled := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(polled, int(keyWait/time.Millisecond))
-	if n == 0 || err == unix.EINTR || err == nil && !foreground(k.fd) {
+	if n == 0 || err == unix.EINTR {
 		return nil, nil
 	}
 	if err != nil {
+		return nil, err
+	}
+	if ok, err := foreground(k.fd); !ok {
 		return nil, err
 	}
 	b := make([]byte, 64)

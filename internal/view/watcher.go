@@ -212,7 +212,7 @@ func (s *State) length(p pane) int {
 }
 
 func (w *Watcher) draw() error {
-	if w.Keys != nil && !foreground(w.Keys.fd) {
+	if w.Keys != nil && !w.Keys.foreground() {
 		return nil // the terminal is the shell's
 	}
 	columns, rows := w.term.Size()
