@@ -93,7 +93,7 @@ func (j *inMemory) generation(killAt int64, f func(m member, s *Store) error) []
 			return err
 		}
 		defer s.Close()
-		s.chunk = 64
+		s.chunk, s.epoch = 64, 3
 		s.fs = renaming{killedFS{s.host, &j.calls, killAt}}
 		return f(m, s)
 	})
