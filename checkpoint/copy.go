@@ -57,11 +57,14 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store, prot
 	if to.run == "" {
 		to.run = c.m.Run
 	}
+	if err := to.checkEpoch(into); err != nil {
+		return saved, err
+	}
 	attempt, err := into.begin(to.dir, to.run, step)
 	if err != nil {
 		return saved, err
 	}
-	if saved.Path, saved.Notices, err = c.into(ctx, into, to.dir, attempt); err != nil {
+	if saved.Path, saved.Notices, err = c.into(ctx, to, into, attempt); err != nil {
 		return saved, to.abandon(ctx, attempt, err)
 	}
 	saved.Bytes, saved.Written.End = c.m.bytes(), time.Now()
@@ -69,8 +72,8 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store, prot
 	return saved, nil
 }
 
-// into writes all files to an attempt and publishes it.
-func (c *Checkpoint) into(ctx context.Context, to storage, dir, attempt string) (path string, notices []string, err error) {
+// into writes all files to an attempt of a store and publishes it.
+func (c *Checkpoint) into(ctx context.Context, s *Store, to storage, attempt string) (path string, notices []string, err error) {
 	for i, f := range c.m.Files {
 		from, err := c.file(i)
 		if err != nil {
@@ -97,7 +100,10 @@ func (c *Checkpoint) into(ctx context.Context, to storage, dir, attempt string) 
 	if err := c.m.verifyFiles(to, attempt); err != nil { // another process may have removed them
 		return "", nil, fmt.Errorf("checkpoint: the copy %s: %w", attempt, err)
 	}
-	return to.publish(dir, attempt, c.m.Step, c.m.Run, commitRecord(c.m, manifest))
+	if err := s.checkEpoch(to); err != nil {
+		return "", nil, err
+	}
+	return to.publish(s.dir, attempt, c.m.Step, c.m.Run, commitRecord(c.m, manifest))
 }
 
 func copyFile(ctx context.Context, to, from file, f manifestFile) error {

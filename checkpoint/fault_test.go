@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -143,6 +144,8 @@ func holdsIn(t *testing.T, s *Store) (seed uint64, err error) {
 // TestPowerLossAnywhere cuts power before and after every call of a save, with unsynced changes
 // lost, kept or mixed, then resumes and cuts power again.
 func TestPowerLossAnywhere(t *testing.T) {
+	var points atomic.Int64
+	t.Cleanup(func() { t.Logf("%d points", points.Load()) })
 	for _, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +168,7 @@ func TestPowerLossAnywhere(t *testing.T) {
 					for v := range variants {
 						disk := fs.afterPowerLoss(rng, min(v, loseSome))
 						s.survives(t, disk, rng, saved, fmt.Sprintf("power gone at call %d (after it: %v), variant %d", n, end, v))
+						points.Add(1)
 					}
 				}
 			}
@@ -246,6 +250,8 @@ func TestRanksOnDifferentDisks(t *testing.T) {
 
 // TestEveryCallFails fails each call of a save, once and from then on.
 func TestEveryCallFails(t *testing.T) {
+	var points atomic.Int64
+	t.Cleanup(func() { t.Logf("%d points", points.Load()) })
 	for _, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
 			t.Parallel()
@@ -285,6 +291,7 @@ func TestEveryCallFails(t *testing.T) {
 					if seed, err := holds(t, fs); err != nil || seed != after+1 {
 						t.Fatalf("call %d: after the next save loads %d: %v", n, seed, err)
 					}
+					points.Add(1)
 				}
 			}
 		})

@@ -30,6 +30,7 @@ const (
 	formatName    = "trireme checkpoint"
 	formatVersion = 3       // pieces of versions 1 and 2 are runs of elements; version 1 has no run ID
 	maxManifest   = 1 << 30 // bytes
+	maxEpoch      = 1 << 50
 	chunkBytes    = 1 << 20 // per CRC; a load reads up to this much extra at each end
 )
 
@@ -39,7 +40,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type Meta struct {
 	Run       string // run ID, set by Save; empty for format version 1
 	Step      int    // optimizer steps done
-	Epoch     int    // stored and returned, otherwise unused
+	Epoch     int    // of the world that saved (Claim), set by Save; 0 in those of older versions
 	WorldSize int    // number of ranks that saved; set by Save
 	Strategy  string // informational: any strategy loads it
 	Config    string // the resolved configuration
@@ -135,6 +136,15 @@ func commitRecord(m *manifest, encoded []byte) []byte {
 	return append(b, digestLine(encoded)...)
 }
 
+// committedEpoch returns the epoch in a commit record; 0 if there is none.
+func committedEpoch(commit []byte) (epoch int) {
+	var version, step int
+	if n, _ := fmt.Sscanf(string(commit), formatName+" %d\nstep %d\nepoch %d\n", &version, &step, &epoch); n < 3 {
+		return 0
+	}
+	return epoch
+}
+
 // digestLine is the last line of COMMIT.
 func digestLine(encoded []byte) []byte {
 	return fmt.Appendf(nil, "sha256 %x\n", sha256.Sum256(encoded))
@@ -175,6 +185,9 @@ func (m *manifest) check() error {
 	}
 	if m.Step < 0 || m.ChunkBytes <= 0 || m.ChunkBytes > 1<<30 || m.ChunkBytes%8 != 0 {
 		return fmt.Errorf("invalid step %d or chunk size %d", m.Step, m.ChunkBytes)
+	}
+	if m.Epoch < 0 || m.Epoch > maxEpoch {
+		return fmt.Errorf("invalid epoch %d", m.Epoch)
 	}
 	names := map[string]bool{}
 	for _, f := range m.Files {

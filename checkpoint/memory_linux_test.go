@@ -27,53 +27,68 @@ func unnamed(t testing.TB) *os.File {
 	return f
 }
 
-// killedFS kills its process before or after a call, in the way of errPower.
-type killedFS struct {
-	fileSystem
-	calls *atomic.Int64
-	at    int64
+// disturbance fails or kills a generation at a call that changes the memory of a host; call 0 is none.
+type disturbance struct {
+	at      int64
+	failure error // of the call; errPower kills the process
+	forGood bool  // later calls fail too
 }
 
-// call counts a call of f. One in two of them is killed after it.
-func (k killedFS) call(f func() error) error {
+func (d disturbance) String() string {
+	return fmt.Sprintf("%v at call %d, for good: %v", d.failure, d.at, d.forGood)
+}
+
+// disturbedFS is the memory of a host with a disturbance. A killed process ends in the way of errPower.
+type disturbedFS struct {
+	fileSystem
+	calls *atomic.Int64
+	d     disturbance
+}
+
+// call counts a call of f. One in two kills is after it.
+func (k disturbedFS) call(f func() error) error {
 	n := k.calls.Add(1)
-	if n == k.at && n%2 == 0 {
+	hit := n == k.d.at || k.d.forGood && k.d.at > 0 && n > k.d.at
+	if hit && k.d.failure != errPower {
+		return k.d.failure
+	}
+	if hit && n%2 == 0 {
 		panic(errPower)
 	}
 	err := f()
-	if n == k.at {
+	if hit {
 		panic(errPower)
 	}
 	return err
 }
 
-func (k killedFS) MkdirAll(path string) error {
+func (k disturbedFS) MkdirAll(path string) error {
 	return k.call(func() error { return k.fileSystem.MkdirAll(path) })
 }
 
-func (k killedFS) Rename(from, to string) error {
+func (k disturbedFS) Rename(from, to string) error {
 	return k.call(func() error { return k.fileSystem.Rename(from, to) })
 }
 
-func (k killedFS) RemoveAll(path string) error {
+func (k disturbedFS) RemoveAll(path string) error {
 	return k.call(func() error { return k.fileSystem.RemoveAll(path) })
 }
 
-func (k killedFS) Create(path string) (f file, err error) {
+func (k disturbedFS) Create(path string) (f file, err error) {
 	err = k.call(func() error { f, err = k.fileSystem.Create(path); return err })
-	return killedFile{f, k}, err
+	return disturbedFile{f, k}, err
 }
 
-type killedFile struct {
+type disturbedFile struct {
 	file
-	k killedFS
+	k disturbedFS
 }
 
-func (f killedFile) Truncate(n int64) error {
+func (f disturbedFile) Truncate(n int64) error {
 	return f.k.call(func() error { return f.file.Truncate(n) })
 }
 
-func (f killedFile) WriteAt(b []byte, at int64) (n int, err error) {
+func (f disturbedFile) WriteAt(b []byte, at int64) (n int, err error) {
 	return n, f.k.call(func() error { n, err = f.file.WriteAt(b, at); return err })
 }
 
@@ -81,11 +96,12 @@ func (f killedFile) WriteAt(b []byte, at int64) (n int, err error) {
 type inMemory struct {
 	t     *testing.T
 	hosts []*os.File
+	async bool // saves are in the background
 	calls atomic.Int64
 }
 
-// generation calls f on all ranks with their Store. It is killed at a call; 0: not.
-func (j *inMemory) generation(killAt int64, f func(m member, s *Store) error) []error {
+// generation calls f on all ranks with their Store.
+func (j *inMemory) generation(d disturbance, f func(m member, s *Store) error) []error {
 	j.calls.Store(0)
 	return newWorld(2 * len(j.hosts)).run(func(m member) error {
 		s, err := NewMemoryStore(j.hosts[m.rank/2], "a-run", m.rank/2*2, m, nil)
@@ -93,8 +109,8 @@ func (j *inMemory) generation(killAt int64, f func(m member, s *Store) error) []
 			return err
 		}
 		defer s.Close()
-		s.chunk = 64
-		s.fs = renaming{killedFS{s.host, &j.calls, killAt}}
+		s.chunk, s.epoch, s.cfg.Async = 64, 3, j.async
+		s.fs = renaming{disturbedFS{s.host, &j.calls, d}}
 		return f(m, s)
 	})
 }
@@ -113,14 +129,14 @@ func (j *inMemory) items(tr truth, replicas, empty bool) [][]Item {
 }
 
 // save saves a step after resuming, as every generation does.
-func (j *inMemory) save(killAt int64, replicas bool, step int) []error {
+func (j *inMemory) save(d disturbance, replicas bool, step int) []error {
 	tr := smallTruth(uint64(step))
 	items, old := j.items(tr, replicas, false), j.items(tr, replicas, true)
-	return j.generation(killAt, func(m member, s *Store) error {
+	return j.generation(d, func(m member, s *Store) error {
 		if _, err := ResumeNewest(j.t.Context(), []*Store{s}, old[m.rank]); err != nil {
 			return err
 		}
-		_, err := s.Save(j.t.Context(), tr.meta(step), items[m.rank])
+		_, err := saveTo(s, m, tr.meta(step), items[m.rank])
 		return err
 	})
 }
@@ -130,7 +146,7 @@ func (j *inMemory) resumed(replicas bool) (step int) {
 	j.t.Helper()
 	var mu sync.Mutex
 	items := j.items(smallTruth(0), replicas, true)
-	for rank, err := range j.generation(0, func(m member, s *Store) error {
+	for rank, err := range j.generation(disturbance{}, func(m member, s *Store) error {
 		r, err := ResumeNewest(j.t.Context(), []*Store{s}, items[m.rank])
 		if err != nil || r.Path == "" {
 			return err
@@ -147,45 +163,76 @@ func (j *inMemory) resumed(replicas bool) (step int) {
 	return step
 }
 
-// TestKilledInMemory kills a rank at every call of a save in memory: the next generation has the save or the one
-// before, never another state, and the memory has two checkpoints and no more.
+// TestKilledInMemory kills a rank at every call of a save in memory, or fails that call, once or from then on: the next
+// generation has the save or the one before, never another state, and the memory has two checkpoints and no more.
 func TestKilledInMemory(t *testing.T) {
+	points := map[error]int{}
 	for _, hosts := range []int{1, 2} {
+		if raceDetector && hosts == 1 { // slow
+			continue
+		}
 		for _, replicas := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d hosts, replicas %v", hosts, replicas), func(t *testing.T) {
-				j := &inMemory{t: t}
-				for range hosts {
-					j.hosts = append(j.hosts, unnamed(t))
-				}
-				failed := func(errs []error) bool { return errors.Join(errs...) != nil }
-				if j.resumed(replicas) != 0 {
-					t.Fatal("something is there before the first save")
-				}
-				step, most := 1, int64(0)
-				if failed(j.save(0, replicas, step)) {
-					t.Fatal("the first save fails")
-				}
-				for at := int64(1); ; at++ {
-					lost := failed(j.save(at, replicas, step+1))
-					got := j.resumed(replicas)
-					if got != step+1 && (!lost || got != step) {
-						t.Fatalf("killed at call %d of the save of step %d: resumed at %d", at, step+1, got)
-					}
-					step = got
-					most = max(most, j.bytes())
-					if !lost {
-						if at < 20 {
-							t.Fatalf("a save has %d calls", at)
+			for _, async := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d hosts, replicas %v, async %v", hosts, replicas, async), func(t *testing.T) {
+					for _, d := range []disturbance{{0, errPower, false}, {0, syscall.ENOSPC, false}, {0, syscall.ENOSPC, true}, {0, syscall.EIO, false}, {0, syscall.EIO, true}} {
+						j := &inMemory{t: t, async: async}
+						for range hosts {
+							j.hosts = append(j.hosts, unnamed(t))
 						}
-						break
+						points[d.failure] += j.disturbed(replicas, d)
 					}
-				}
-				if limit := 3 * j.bytes(); most > limit {
-					t.Errorf("up to %d bytes were in use, now %d", most, j.bytes())
-				}
-			})
+				})
+			}
 		}
 	}
+	all := 0
+	for _, n := range points {
+		all += n
+	}
+	if all < 500 {
+		t.Errorf("only %d points", all)
+	}
+	t.Logf("points: %v", points)
+}
+
+// disturbed disturbs each call of saves of one step after another, until a save has fewer calls. It returns their number.
+func (j *inMemory) disturbed(replicas bool, d disturbance) (points int) {
+	t := j.t
+	t.Helper()
+	if j.resumed(replicas) != 0 {
+		t.Fatal("something is there before the first save")
+	}
+	step, most := 1, int64(0)
+	if err := errors.Join(j.save(disturbance{}, replicas, step)...); err != nil {
+		t.Fatalf("the first save: %v", err)
+	}
+	for d.at = 1; ; d.at++ {
+		errs := j.save(d, replicas, step+1)
+		reached := j.calls.Load() >= d.at
+		lost := errors.Join(errs...) != nil
+		for rank, err := range errs {
+			if d.failure != errPower && lost && (err == nil || !strings.Contains(err.Error(), d.failure.Error()) || !strings.HasPrefix(err.Error(), "checkpoint: ")) {
+				t.Fatalf("%v: rank %d: %v", d, rank, err)
+			}
+		}
+		got := j.resumed(replicas)
+		if got != step+1 && (!lost || got != step) {
+			t.Fatalf("%v, in the save of step %d: resumed at %d: %v", d, step+1, got, errs)
+		}
+		step = got
+		most = max(most, j.bytes())
+		if !reached {
+			break
+		}
+		points++
+	}
+	if points < 20 {
+		t.Errorf("a save has %d calls", points)
+	}
+	if limit := 3 * j.bytes(); most > limit {
+		t.Errorf("up to %d bytes were in use, now %d", most, j.bytes())
+	}
+	return points
 }
 
 // bytes returns the memory of the first host.
@@ -217,7 +264,7 @@ func TestTiers(t *testing.T) {
 		{"a host is replaced", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) { hosts[1] = unnamed(t) }, 2, "step 4 in memory is not in the memory of all hosts"},
 		{"a host returns with another save", []int{3, 4}, []int{2}, func(t *testing.T, _ string, hosts []*os.File) {
 			other := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
-			if err := errors.Join(other.save(0, false, 4)...); err != nil {
+			if err := errors.Join(other.save(disturbance{}, false, 4)...); err != nil {
 				t.Fatal(err)
 			}
 			hosts[1] = other.hosts[1]
@@ -234,7 +281,7 @@ func TestTiers(t *testing.T) {
 			j := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
 			out := t.TempDir()
 			for _, step := range c.memory {
-				if err := errors.Join(j.save(0, false, step)...); err != nil {
+				if err := errors.Join(j.save(disturbance{}, false, step)...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -252,7 +299,7 @@ func TestTiers(t *testing.T) {
 				c.damage(t, filepath.Join(out, "checkpoints"), j.hosts)
 			}
 			items := j.items(smallTruth(0), false, true)
-			if err := errors.Join(j.generation(0, func(m member, s *Store) error {
+			if err := errors.Join(j.generation(disturbance{}, func(m member, s *Store) error {
 				r, err := ResumeNewest(t.Context(), []*Store{s, testStore(t, m, nil, out, Config{})}, items[m.rank])
 				if err != nil {
 					return err
@@ -312,7 +359,7 @@ func flipIn(t *testing.T, memory *os.File, step int, suffix string) {
 // TestNewerFormatInMemory: a checkpoint of a newer version in memory refuses to resume, as one on disk does.
 func TestNewerFormatInMemory(t *testing.T) {
 	j := &inMemory{t: t, hosts: []*os.File{unnamed(t), unnamed(t)}}
-	if err := errors.Join(j.save(0, false, 4)...); err != nil {
+	if err := errors.Join(j.save(disturbance{}, false, 4)...); err != nil {
 		t.Fatal(err)
 	}
 	memory, err := openHostMemory(j.hosts[1])
@@ -322,7 +369,7 @@ func TestNewerFormatInMemory(t *testing.T) {
 	defer memory.Close()
 	makeNewer(t, memory, join(Memory, stepDir(4)))
 	items := j.items(smallTruth(0), false, true)
-	for rank, err := range j.generation(0, func(m member, s *Store) error {
+	for rank, err := range j.generation(disturbance{}, func(m member, s *Store) error {
 		_, err := ResumeNewest(t.Context(), []*Store{s}, items[m.rank])
 		return err
 	}) {

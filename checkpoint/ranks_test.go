@@ -234,10 +234,10 @@ func testStore(t testing.TB, m ProcessGroup, fs fileSystem, dir string, cfg Conf
 	if fs != nil {
 		s.fs = renaming{fs}
 	}
-	s.chunk = 64
+	s.chunk, s.epoch = 64, 3
 	return s
 }
 
 func (tr truth) meta(step int) Meta {
-	return Meta{Step: step, Epoch: 3, Strategy: "full_shard", Config: "a: 1\n", State: fmt.Appendf(nil, `{"seed":%d}`, tr.seed)}
+	return Meta{Step: step, Strategy: "full_shard", Config: "a: 1\n", State: fmt.Appendf(nil, `{"seed":%d}`, tr.seed)}
 }

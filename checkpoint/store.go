@@ -26,6 +26,7 @@ type Store struct {
 	fs        storage
 	chunk     int
 	protected int // step of the checkpoint that retain keeps; -1 for none
+	epoch     int // of this world (Claim); 0: unknown
 
 	// leader is the rank that makes, commits and deletes the directories that this rank writes to: 0, or in the
 	// memory of hosts the first rank of this one.
@@ -109,6 +110,9 @@ func (s *Store) begin(ctx context.Context, meta Meta) (string, error) {
 	if s.run == "" {
 		s.run = rundir.NewID()
 	}
+	if err := s.checkEpoch(s.fs.within(ctx)); err != nil {
+		return "", err
+	}
 	if s.host != nil {
 		if err := s.removeAllBut(s.good); err != nil {
 			return "", err
@@ -153,6 +157,9 @@ func (s *Store) commit(ctx context.Context, tmp, hostSave string, meta Meta, pla
 	if err := writeSmall(fs, join(tmp, manifestName), b); err != nil {
 		return SaveResult{}, err
 	}
+	if err := s.checkEpoch(fs); err != nil {
+		return SaveResult{}, err
+	}
 	saved.Bytes = m.bytes()
 	saved.Path, saved.Notices, err = fs.publish(s.dir, tmp, meta.Step, s.run, commitRecord(m, b))
 	return saved, err
@@ -161,7 +168,7 @@ func (s *Store) commit(ctx context.Context, tmp, hostSave string, meta Meta, pla
 // manifest merges what the ranks wrote.
 func (s *Store) manifest(hostSave string, meta Meta, plan []planned, parts []written) *manifest {
 	m := &manifest{
-		Format: formatName, Version: formatVersion, Run: s.run, Step: meta.Step, Epoch: meta.Epoch,
+		Format: formatName, Version: formatVersion, Run: s.run, Step: meta.Step, Epoch: s.epoch,
 		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType, HostSave: hostSave,
 		Config: meta.Config, State: meta.State, ChunkBytes: s.chunk,
 		Tensors: make([]manifestTensor, len(plan)),

@@ -84,8 +84,8 @@ type Training struct {
 	// MaxSteps is the number of optimizer steps. 0 trains for num_train_epochs. Default 0.
 	MaxSteps int `yaml:"max_steps"`
 	// MaxMinutes stops the run with a checkpoint, as a signal does (exit code 75), before this many
-	// minutes since its start are over. In a Slurm job the end of the job (SLURM_JOB_END_TIME) is a
-	// limit too. 0 is no limit. Default 0.
+	// minutes since this start of its ranks are over: a restart and a resume begin again. In a Slurm job the
+	// end of the job (SLURM_JOB_END_TIME) is a limit too. 0 is no limit. Default 0.
 	MaxMinutes float64 `yaml:"max_minutes"`
 	// StopMarginSeconds is the time that a run has left at its time limit if steps, evaluations and
 	// saves take no longer than before. Default 60.

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"trireme/checkpoint"
 	"trireme/monitor"
@@ -16,6 +17,7 @@ type copies struct {
 	done    int64             // the step that was copied last
 	saved   string            // the checkpoint that was saved last
 	running *checkpoint.Copying
+	began   time.Time // of it
 }
 
 // due reports whether the checkpoint of a step is to be copied.
@@ -30,7 +32,13 @@ func (r *Run) copySaved(ctx context.Context, path string, step int64) {
 	if c.saved = path; c.running != nil || !c.due(step) {
 		return
 	}
-	c.running = r.store.StartCopy(ctx, path, int(step), c.to)
+	r.startCopy(ctx, step)
+}
+
+// startCopy starts to copy the checkpoint that was saved last, of a step.
+func (r *Run) startCopy(ctx context.Context, step int64) {
+	c := &r.copies
+	c.running, c.began = r.store.StartCopy(ctx, c.saved, int(step), c.to), time.Now()
 }
 
 // noteCopy reports the copy in progress when it has ended.
@@ -42,6 +50,7 @@ func (r *Run) noteCopy() error {
 	step := int64(c.running.Step)
 	saved, err := c.running.Wait()
 	c.running = nil
+	r.limit.copy = max(r.limit.copy, time.Since(c.began))
 	if err != nil {
 		return r.sink.Note(fmt.Sprintf("the checkpoint of step %d is not copied to %s: %v", step, c.to.Dir(), err))
 	}
@@ -72,7 +81,7 @@ func (r *Run) endCopies(ctx context.Context) error {
 			}
 		}
 		if c.done < r.state.Step {
-			c.running = r.store.StartCopy(ctx, c.saved, int(r.state.Step), c.to)
+			r.startCopy(ctx, r.state.Step)
 			c.running.Wait()
 			if err := r.noteCopy(); err != nil {
 				return err

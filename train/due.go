@@ -38,9 +38,9 @@ func (s *saving) overdue(now time.Time) bool { return s.after > 0 && now.Sub(s.b
 type timeLimit struct {
 	end    time.Time     // zero: unknown
 	margin time.Duration // training.stop_margin_seconds
-	// The longest so far: a save, and an evaluation.
-	save, eval time.Duration
-	said       bool
+	// The longest so far: a save, an evaluation, and a copy to the last tier, also one that failed or is in progress.
+	save, eval, copy time.Duration
+	said             bool
 }
 
 func minutes(n float64) time.Duration { return time.Duration(min(n, 1e8) * float64(time.Minute)) }
@@ -54,9 +54,10 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // reached reports whether a run stops after the step that begins, with steps of up to step, so that it can
-// finish those, an evaluation and a save in time.
+// finish those, an evaluation and a save in time, and the copies that its end waits for: the one in progress and that of
+// the last checkpoint.
 func (l *timeLimit) reached(now time.Time, step time.Duration, steps int) bool {
-	return !l.end.IsZero() && l.end.Sub(now) < l.margin+time.Duration(steps+1)*step+l.eval+2*l.save
+	return !l.end.IsZero() && l.end.Sub(now) < l.margin+time.Duration(steps+1)*step+l.eval+2*l.save+2*l.copy
 }
 
 // voteByTime votes for a save or a stop if it is time. Only rank 0 looks at the clock.
@@ -69,6 +70,9 @@ func (r *Run) voteByTime() error {
 		r.engine.Vote(parallel.VoteSave)
 	}
 	l := &r.limit
+	if r.copies.running != nil {
+		l.copy = max(l.copy, now.Sub(r.copies.began))
+	}
 	if !l.reached(now, r.window.longest(), r.inFlight()) {
 		return nil
 	}

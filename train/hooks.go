@@ -58,7 +58,7 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 		return nil
 	}
 	if r.Config.Checkpoint.Async && rec.Step < rec.MaxSteps && !r.asked.stop {
-		return r.startSave(ctx, true)
+		return r.startSave(ctx, savedOnDisk, true)
 	}
 	if err := r.Save(ctx); err != nil || rec.Step < rec.MaxSteps && !r.asked.stop {
 		return err
@@ -70,21 +70,28 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 type memoryHook struct{}
 
 func (memoryHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
-	if w := r.writing; r.asked.stop || !r.saving.inMemory(rec) || w != nil && r.isBest(w.step) {
+	if w := r.writing[savedOnDisk]; r.asked.stop || !r.saving.inMemory(rec) || w != nil && r.isBest(w.step) {
 		return nil
 	}
-	return r.saveInMemory(ctx)
+	if err := r.startSave(ctx, savedInMemory, r.Config.Checkpoint.Async); err != nil || r.Config.Checkpoint.Async {
+		return err
+	}
+	return r.endSave(ctx, savedInMemory)
 }
 
-// savedHook continues a save in the background when all ranks are done with a phase of it.
+// savedHook continues saves in the background: that on disk when all ranks are done with a phase of it, and that in
+// memory after one step, whose update has waited until all was written.
 type savedHook struct{}
 
 func (savedHook) AfterStep(ctx context.Context, r *Run, _ monitor.Record) error {
-	if !r.asked.saved || !r.settled {
+	if !r.settled {
 		return nil
 	}
+	if err := r.endSave(ctx, savedInMemory); err != nil || !r.asked.saved {
+		return err
+	}
 	r.asked.saved = false
-	return r.nextSave(ctx, false)
+	return r.nextSave(ctx, savedOnDisk, false)
 }
 
 type stopHook struct{}

@@ -98,10 +98,10 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 }
 
 // endsFlight reports whether a step is read before the next one is enqueued: the last one, or one that an
-// evaluation, a checkpoint or histograms follow.
+// evaluation, a checkpoint, histograms or the end of a save in memory follow.
 func (r *Run) endsFlight(step int64) bool {
 	rec := monitor.Record{Step: step, MaxSteps: int64(r.Config.Training.MaxSteps)}
-	return r.sets.Eval != nil && due(r.evalEvery, rec) || r.saving.due(rec) || r.saving.inMemory(rec) || r.histogramsDue(step)
+	return r.sets.Eval != nil && due(r.evalEvery, rec) || r.saving.due(rec) || r.saving.inMemory(rec) || r.writing[savedInMemory] != nil || r.histogramsDue(step)
 }
 
 // voteToStop votes at the end of a step, so that a request between its micro-batches counts.
@@ -125,8 +125,8 @@ func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
 	}
 	r.deps.Trace.End(waits)
 	s.waited, s.data = trace.Elapsed(s.began), r.loader.State()
-	if r.writing != nil {
-		r.engine.Saved(r.writing.Votes())
+	if w := r.writing[savedOnDisk]; w != nil {
+		r.engine.Saved(w.Votes())
 	}
 	if err := r.voteByTime(); err != nil {
 		return s, err
@@ -175,7 +175,7 @@ func (r *Run) finish(s enqueued) (rec monitor.Record, err error) {
 	r.state.Scaler = r.stepper.LossScale()
 	r.asked.stop = r.asked.stop || o.Votes(parallel.VoteStop) > 0
 	r.asked.save = r.asked.save || o.Votes(parallel.VoteSave) > 0
-	r.asked.saved = r.asked.saved || r.writing != nil && o.Votes(parallel.VoteSaved) >= int64(r.deps.World.Size())
+	r.asked.saved = r.asked.saved || r.writing[savedOnDisk] != nil && o.Votes(parallel.VoteSaved) >= int64(r.deps.World.Size())
 	r.traced += o.Votes(parallel.VoteTrace)
 	r.state.Step++
 	r.state.Data = s.data

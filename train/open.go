@@ -171,6 +171,9 @@ func (r *Run) initState(ctx context.Context) error {
 	if err != nil {
 		return input(err)
 	}
+	if err := checkpoint.Claim(ctx, r.tiers(), r.deps.Restart); err != nil {
+		return err
+	}
 	if r.deps.Sink != nil {
 		sink, err := r.deps.Sink(r.state.Step)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"trireme/checkpoint"
 	"trireme/collective"
@@ -292,5 +293,38 @@ func TestOnlyTrainingHoldsState(t *testing.T) {
 		if (held > 0) != training || use.Live[tensor.Params] == 0 {
 			t.Errorf("training %v: %d bytes beside %d of parameters", training, held, use.Live[tensor.Params])
 		}
+	}
+}
+
+// TestTimeLimitCopies: a stop leaves time for two copies to the last tier, the one in progress and the last.
+func TestTimeLimitCopies(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		left time.Duration
+		copy time.Duration
+		want bool
+	}{
+		{116 * time.Second, 0, false},
+		{114 * time.Second, 0, true},
+		{136 * time.Second, 10 * time.Second, false},
+		{134 * time.Second, 10 * time.Second, true},
+	} {
+		// The margin, three steps, an evaluation and two saves are 60 + 3*5 + 20 + 2*10 = 115 s.
+		l := timeLimit{end: now.Add(c.left), margin: time.Minute, save: 10 * time.Second, eval: 20 * time.Second, copy: c.copy}
+		if got := l.reached(now, 5*time.Second, 2); got != c.want {
+			t.Errorf("%v left, copies of %v: stops %v", c.left, c.copy, got)
+		}
+	}
+	// A copy that fails takes time too.
+	store, err := checkpoint.NewStore(t.TempDir(), "a-run", checkpoint.Config{}, checkpoint.SingleProcess{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Run{store: store, sink: monitor.Multi(nil), copies: copies{to: store, saved: filepath.Join(t.TempDir(), "none")}}
+	r.startCopy(t.Context(), 1)
+	r.copies.running.Wait()
+	r.copies.began = now.Add(-time.Minute)
+	if err := r.noteCopy(); err != nil || r.limit.copy < time.Minute || r.copies.running != nil || r.copies.done != 0 {
+		t.Errorf("%v: the longest copy took %v", err, r.limit.copy)
 	}
 }

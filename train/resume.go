@@ -19,7 +19,7 @@ import (
 // user.
 func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	var got checkpoint.ResumeResult
-	tiers := slices.DeleteFunc([]*checkpoint.Store{r.memory, r.store, r.copies.to}, func(s *checkpoint.Store) bool { return s == nil })
+	tiers := r.tiers()
 	switch {
 	case len(tiers) > 1 && (r.deps.Restart > 0 || r.Config.Resume == "auto"):
 		got, err = checkpoint.ResumeNewest(ctx, tiers, r.engine.State())
@@ -71,6 +71,11 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		r.protectBest()
 	}
 	return slices.Concat(notes, changed, otherMachine(p.Machine, r.Config.Device.Kind(r.backend)), r.changes(got.Meta, p)), nil
+}
+
+// tiers lists the tiers of checkpoints, the nearest first.
+func (r *Run) tiers() []*checkpoint.Store {
+	return slices.DeleteFunc([]*checkpoint.Store{r.memory, r.store, r.copies.to}, func(s *checkpoint.Store) bool { return s == nil })
 }
 
 // carriesOver reports whether the best evaluation, after a step, counts for a run that goes on from a path: its checkpoint

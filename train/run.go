@@ -110,8 +110,8 @@ type Run struct {
 	accum     int
 	evalEvery int64 // steps; 0: at the end
 	saving    saving
-	writing   *writing // a checkpoint that is written in the background; nil for none
-	snapshot  []byte   // its memory
+	writing   [numSaves]*writing // checkpoints that are written in the background; nil for none
+	snapshot  []byte             // the memory of the one on disk
 	limit     timeLimit
 	state     progress
 	asked     votes // in the results read; they take effect when no step is in flight
@@ -202,8 +202,10 @@ func (r *Run) Model() model.Model { return r.model }
 // Close stops the run's goroutines and frees its memory. The world stays open.
 func (r *Run) Close() error {
 	var errs []error
-	if r.writing != nil { // it reads the state
-		r.writing.Abort()
+	for _, w := range r.writing { // they read the state
+		if w != nil {
+			w.Abort()
+		}
 	}
 	if r.copies.running != nil {
 		r.copies.running.Abort()

@@ -13,6 +13,13 @@ import (
 	"trireme/trace"
 )
 
+// Tiers that checkpoints are saved to: one save is in progress in each at a time.
+const (
+	savedOnDisk   = iota // checkpoint.dir, or an object store
+	savedInMemory        // of the hosts
+	numSaves
+)
+
 // writing is a checkpoint that is being saved.
 type writing struct {
 	*checkpoint.Saving
@@ -22,12 +29,18 @@ type writing struct {
 	stalled    time.Duration // of this rank's steps
 }
 
-// Save saves the full state as checkpoint step-N, and returns when it is durable. All ranks call it.
+// Save saves the full state as checkpoint step-N, and returns when it is durable and no other save is in progress. All
+// ranks call it.
 func (r *Run) Save(ctx context.Context) error {
-	if err := r.startSave(ctx, false); err != nil {
+	if err := r.startSave(ctx, savedOnDisk, false); err != nil {
 		return err
 	}
-	return r.endSave(ctx)
+	for i := range numSaves {
+		if err := r.endSave(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // timeSave begins a part of a save that the run waits for; end ends it and returns its time.
@@ -42,28 +55,18 @@ func (r *Run) timeSave(step int64) (end func() time.Duration) {
 	}
 }
 
-// countStall is timeSave for the save in progress.
-func (r *Run) countStall(step int64) (end func()) {
+// countStall is timeSave for the save in progress in a tier.
+func (r *Run) countStall(tier int, step int64) (end func()) {
 	ended := r.timeSave(step)
 	return func() {
-		if took := ended(); r.writing != nil {
-			r.writing.stalled += took
+		took := ended()
+		if tier == savedInMemory {
+			r.between.memory += took
+		}
+		if w := r.writing[tier]; w != nil {
+			w.stalled += took
 		}
 	}
-}
-
-// saveInMemory saves the full state in the memory of the hosts. All ranks call it.
-func (r *Run) saveInMemory(ctx context.Context) error {
-	if err := r.engine.Sync(); err != nil {
-		return err
-	}
-	end := r.timeSave(r.state.Step)
-	meta, err := r.meta()
-	if err == nil {
-		_, err = r.memory.Save(ctx, meta, r.engine.State())
-	}
-	r.between.memory += end()
-	return err
 }
 
 // meta describes the state.
@@ -75,11 +78,11 @@ func (r *Run) meta() (checkpoint.Meta, error) {
 	return checkpoint.Meta{Step: int(r.state.Step), Strategy: r.Config.Parallel.Strategy, Config: r.deps.Resolved, State: state}, nil
 }
 
-// startSave starts to save the full state. One save is in progress at a time: it ends the one before.
-func (r *Run) startSave(ctx context.Context, background bool) error {
-	if w := r.writing; w != nil {
+// startSave starts to save the full state in a tier. It ends the one before in that tier.
+func (r *Run) startSave(ctx context.Context, tier int, background bool) error {
+	if w := r.writing[tier]; w != nil {
 		began := trace.Now()
-		if err := r.endSave(ctx); err != nil {
+		if err := r.endSave(ctx, tier); err != nil {
 			return err
 		}
 		if err := r.sink.Note(fmt.Sprintf("the checkpoint after step %d waited %.2f s for that of step %d, which was still being written", r.state.Step, trace.Elapsed(began).Seconds(), w.step)); err != nil {
@@ -91,52 +94,61 @@ func (r *Run) startSave(ctx context.Context, background bool) error {
 		return err
 	}
 	r.between.save += trace.Elapsed(syncing)
-	defer r.countStall(r.state.Step)()
-	r.saving.began, r.asked.save = time.Now(), false
+	defer r.countStall(tier, r.state.Step)()
 	meta, err := r.meta()
 	if err != nil {
 		return err
 	}
 	began := trace.Now()
-	v, err := r.store.Start(ctx, meta, r.engine.State(), r.snapshot)
+	// The memory of hosts needs no snapshot: it would be another copy in memory. The update waits for the rest.
+	store, snapshot := r.memory, []byte(nil)
+	if tier == savedOnDisk {
+		store, snapshot = r.store, r.snapshot
+		r.saving.began, r.asked.save = time.Now(), false
+	}
+	v, err := store.Start(ctx, meta, r.engine.State(), snapshot)
 	if err != nil {
 		return err
 	}
-	r.writing = &writing{Saving: v, step: r.state.Step, background: background, began: began}
+	r.writing[tier] = &writing{Saving: v, step: r.state.Step, background: background, began: began}
 	if background && tensor.Static(r.backend) { // its programs update the state
 		v.Hold()
 	}
 	return nil
 }
 
-// hold runs before each update: it copies what a save has not yet written.
+// hold runs before each update: it copies what saves have not yet written.
 func (r *Run) hold() {
-	if r.writing != nil && !tensor.Static(r.backend) {
-		defer r.countStall(r.writing.step)()
-		r.writing.Hold()
+	for i, w := range r.writing {
+		if w != nil && !tensor.Static(r.backend) {
+			end := r.countStall(i, w.step)
+			w.Hold()
+			end()
+		}
 	}
 }
 
-// endSave waits for the save in progress.
-func (r *Run) endSave(ctx context.Context) error {
-	for r.writing != nil {
-		if err := r.nextSave(ctx, true); err != nil {
+// endSave waits for the save in progress in a tier.
+func (r *Run) endSave(ctx context.Context, tier int) error {
+	for r.writing[tier] != nil {
+		if err := r.nextSave(ctx, tier, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// nextSave continues the save in progress by a phase, and reports its end. All ranks call it.
-func (r *Run) nextSave(ctx context.Context, wait bool) error {
-	w := r.writing
-	end := r.countStall(w.step)
+// nextSave continues the save in progress in a tier by a phase, and reports its end. All ranks call it.
+func (r *Run) nextSave(ctx context.Context, tier int, wait bool) error {
+	w := r.writing[tier]
+	end := r.countStall(tier, w.step)
 	saved, ended, err := w.Next(ctx, wait)
 	end()
 	if ended {
-		r.writing, r.asked.saved = nil, false
+		r.writing[tier] = nil
+		r.asked.saved = r.asked.saved && tier != savedOnDisk
 	}
-	if err != nil || !ended {
+	if err != nil || !ended || tier == savedInMemory {
 		return err
 	}
 	r.copySaved(ctx, saved.Path, w.step)

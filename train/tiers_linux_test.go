@@ -137,17 +137,24 @@ func TestTiersResume(t *testing.T) {
 		lose   bool  // the memory
 		after  int64
 		memory bool // is used
+		async  bool
 	}{
-		{"memory is newer", 4, 7, false, 6, true},
-		{"both have it", 4, 9, false, 8, true},
-		{"disk is newer", 3, 9, false, 9, false},
-		{"the launcher is new", 4, 7, true, 4, false},
+		{"memory is newer", 4, 7, false, 6, true, false},
+		{"both have it", 4, 9, false, 8, true, false},
+		{"disk is newer", 3, 9, false, 9, false, false},
+		{"the launcher is new", 4, 7, true, 4, false, false},
+		{"written beside steps", 100, 8, false, 6, true, true},
+		{"written beside one step", 100, 7, false, 6, true, true},
+		{"killed while it is written", 100, 6, false, 4, true, true},
+		{"killed while the first is written", 100, 2, false, 0, false, true},
+		{"killed while memory and disk are written", 4, 4, false, 2, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := newResumable(t, false, false)
 			through := j.config
 			through.OutputDir = filepath.Join(j.dir, "through")
 			j.run(t, through, 2, 0, newRecording())
+			j.config.Checkpoint.Async = c.async
 			j.config.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: 2}, {SaveEveryNSteps: c.disk, KeepLastN: 2}}
 			memory, seen := hostMemory(t), newRecording()
 			j.restart(t, j.config, 2, c.until, seen, 0, memory)

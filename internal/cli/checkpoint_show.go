@@ -26,14 +26,16 @@ func newTensorInfo(t checkpoint.Tensor) tensorInfo {
 }
 
 func newCheckpointShow() *cobra.Command {
-	var asJSON, tensors bool
+	var asJSON, tensors, digest bool
 	c := &cobra.Command{
 		Use:   "show DIR",
 		Short: "show a checkpoint: step, run, files, tensors and training state",
 		Long: `Show a checkpoint, or the newest of a run. --tensors lists all tensors; --json has them too, with the
-configuration and the state of the trainer.`,
+configuration and the state of the trainer. --digest reads all tensors for the SHA-256 of the state, which is equal for
+equal bits of all tensors, in any run and with any ranks, strategy and files.`,
 		Example: `  trireme checkpoint show runs/sft-1
-  trireme checkpoint show runs/sft-1/checkpoints/step-200 --tensors`,
+  trireme checkpoint show runs/sft-1/checkpoints/step-200 --tensors
+  trireme checkpoint show runs/sft-1/checkpoints/step-200 --digest`,
 		Args: oneDirectory,
 		RunE: func(c *cobra.Command, args []string) error {
 			path, ck, err := openCheckpoint(args[0], c.ErrOrStderr())
@@ -51,14 +53,23 @@ configuration and the state of the trainer.`,
 			} else if _, _, err := row.describe(); err != nil { // another directory name than step-N
 				return &Exit{CodeUsage, err}
 			}
-			if asJSON {
-				return showJSON(c.OutOrStdout(), row, ck)
+			state := ""
+			if digest {
+				sum, err := ck.StateDigest(c.Context())
+				if err != nil {
+					return &Exit{CodeUsage, err}
+				}
+				state = fmt.Sprintf("%x", sum)
 			}
-			return showCheckpoint(c.OutOrStdout(), row, ck, tensors)
+			if asJSON {
+				return showJSON(c.OutOrStdout(), row, state, ck)
+			}
+			return showCheckpoint(c.OutOrStdout(), row, state, ck, tensors)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&tensors, "tensors", false, "list all tensors")
+	c.Flags().BoolVar(&digest, "digest", false, "read all tensors and print the SHA-256 of the state")
 	return c
 }
 
@@ -70,7 +81,7 @@ func oneDirectory(c *cobra.Command, args []string) error {
 	return nil
 }
 
-func showJSON(w io.Writer, row checkpointRow, c *checkpoint.Checkpoint) error {
+func showJSON(w io.Writer, row checkpointRow, state string, c *checkpoint.Checkpoint) error {
 	type file struct {
 		Name  string `json:"name"`
 		Bytes int64  `json:"bytes"`
@@ -83,7 +94,8 @@ func showJSON(w io.Writer, row checkpointRow, c *checkpoint.Checkpoint) error {
 		Tensors []tensorInfo    `json:"tensors"` // in place of their number
 		Config  string          `json:"config"`
 		State   json.RawMessage `json:"state"`
-	}{Schema: "trireme.checkpoint.show/1", checkpointRow: row, Config: m.Config, State: m.State, Files: []file{}, Tensors: []tensorInfo{}}
+		Digest  string          `json:"state_digest,omitempty"`
+	}{Schema: "trireme.checkpoint.show/1", checkpointRow: row, Config: m.Config, State: m.State, Digest: state, Files: []file{}, Tensors: []tensorInfo{}}
 	for _, f := range c.Files() {
 		out.Files = append(out.Files, file{f.Name, f.Bytes})
 	}
@@ -93,7 +105,7 @@ func showJSON(w io.Writer, row checkpointRow, c *checkpoint.Checkpoint) error {
 	return writeJSON(w, out)
 }
 
-func showCheckpoint(w io.Writer, row checkpointRow, c *checkpoint.Checkpoint, tensors bool) error {
+func showCheckpoint(w io.Writer, row checkpointRow, state string, c *checkpoint.Checkpoint, tensors bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, monitor.EscapeControl(fmt.Sprintf(format, args...)))
@@ -111,6 +123,9 @@ func showCheckpoint(w io.Writer, row checkpointRow, c *checkpoint.Checkpoint, te
 	}
 	line("format", "version %d, %s, %s in %s", row.Format, row.Layout, monitor.Bytes(row.Bytes), number(int64(len(c.Files())), "file"))
 	line("digest", "sha256 %s", row.Digest)
+	if state != "" {
+		line("state", "sha256 %s", state)
+	}
 	for _, k := range byKind(c.Tensors()) {
 		line(k.name, "%s, %s elements, %s", number(k.tensors, "tensor"), monitor.Thousands(float64(k.elems)), monitor.Bytes(k.bytes))
 	}

@@ -35,22 +35,23 @@ type tierMode struct {
 	memory int    // steps between checkpoints in memory; 0: none
 	disk   int    // and on disk
 	late   int    // steps by which one on disk may be committed late
+	beside int    // and one in memory
 	last   bool   // there is a last tier, in an object store: LAST in config
 }
 
 var tierModes = []tierMode{
-	{"sync", "{save_every_n_steps: 2}", 0, 2, 0, false},
-	{"async", "{save_every_n_steps: 2, async: true}", 0, 2, 2, false},
-	{"memory and disk", "{tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 6}]}", 1, 6, 0, false},
-	{"memory and disk, async", "{async: true, tiers: [{dir: memory, save_every_n_steps: 3}, {save_every_n_steps: 6, keep_last_n: 2}]}", 3, 6, 6, false},
-	{"memory, disk and store", "{async: true, tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 2, keep_last_n: 2}, {dir: LAST, save_every_n_steps: 4, keep_last_n: 2}]}", 1, 2, 2, true},
+	{"sync", "{save_every_n_steps: 2}", 0, 2, 0, 0, false},
+	{"async", "{save_every_n_steps: 2, async: true}", 0, 2, 2, 0, false},
+	{"memory and disk", "{tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 6}]}", 1, 6, 0, 0, false},
+	{"memory and disk, async", "{async: true, tiers: [{dir: memory, save_every_n_steps: 3}, {save_every_n_steps: 6, keep_last_n: 2}]}", 3, 6, 6, 1, false},
+	{"memory, disk and store", "{async: true, tiers: [{dir: memory, save_every_n_steps: 1}, {save_every_n_steps: 2, keep_last_n: 2}, {dir: LAST, save_every_n_steps: 4, keep_last_n: 2}]}", 1, 2, 2, 1, true},
 }
 
 // least is the step that a start has after a kill, when the record of step had been written.
 func (m tierMode) least(step int, launcher bool) int {
 	before := func(every int) int { return (step - 1) / every * every }
 	if m.memory > 0 && !launcher {
-		return before(m.memory)
+		return max(0, step-1-m.beside) / m.memory * m.memory
 	}
 	return max(0, before(m.disk)-m.late)
 }
