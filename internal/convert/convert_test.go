@@ -153,7 +153,21 @@ func TestRoundTrips(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, f.name+" to "+to, values(t, s, checkpoint.Param), readWanted(t, f.name).values())
+			w := readWanted(t, f.name)
+			same(t, f.name+" to "+to, values(t, s, checkpoint.Param), w.values())
+			if to == "dcp" && w.ExpAvg != nil {
+				from, err := Open(filepath.Join("testdata", f.path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, kind := range []string{"exp_avg", "exp_avg_sq"} {
+					same(t, f.name+" "+kind, values(t, s, kind), values(t, from, kind))
+				}
+				if s.Step != w.Step || s.Step == 0 {
+					t.Errorf("%s: step %d, want %d", f.name, s.Step, w.Step)
+				}
+				from.Close()
+			}
 			s.Close()
 		}
 	}

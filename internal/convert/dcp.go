@@ -61,6 +61,7 @@ func (s *Source) openDCP() error {
 	s.Format = "a torch.distributed.checkpoint directory"
 	files := &dcpFiles{dir: s.Path, files: map[string]*os.File{}}
 	s.closers = append(s.closers, files.close)
+	var steps []int
 	for _, t := range all {
 		for _, c := range t.chunks {
 			if err := files.check(c); err != nil {
@@ -72,6 +73,14 @@ func (s *Source) openDCP() error {
 			skipped = append(skipped, t.key)
 			continue
 		}
+		if kind == dcpStep {
+			n, err := t.whole(files)
+			if err != nil {
+				return fmt.Errorf("convert: %s: %w", s.Path, err)
+			}
+			steps = append(steps, n)
+			continue
+		}
 		s.Tensors = append(s.Tensors, Tensor{kind, param, t.dtype, t.shape, func(first, count int, dst []byte) error {
 			return t.read(files, first, count, dst)
 		}})
@@ -80,16 +89,17 @@ func (s *Source) openDCP() error {
 		slices.Sort(skipped)
 		s.note("left out, neither parameters nor moments: %s", few(skipped))
 	}
+	s.countSteps(steps)
 	return nil
 }
 
 // dcpKind returns the kind and name of a tensor by its path in the saved state dict: NAME,
-// model/NAME, or optimizer/state/NAME/exp_avg.
+// model/NAME, or optimizer/state/NAME/exp_avg, exp_avg_sq or step.
 func dcpKind(path []string) (kind, name string, ok bool) {
 	switch {
 	case len(path) > 1 && strings.HasPrefix(path[0], "optim"):
 		rest, state := strings.CutPrefix(strings.Join(path[1:], "."), "state.")
-		for _, slot := range []string{"exp_avg", "exp_avg_sq"} {
+		for _, slot := range []string{"exp_avg", "exp_avg_sq", dcpStep} {
 			if name, ok := strings.CutSuffix(rest, "."+slot); ok && state {
 				return slot, name, true
 			}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"trireme/checkpoint"
 	"trireme/internal/durable"
 	"trireme/internal/pickle"
 	"trireme/internal/torchfile"
@@ -15,20 +17,21 @@ import (
 
 const dcpFile = "__0_0.distcp"
 
-// writeDCP writes a directory that torch.distributed.checkpoint loads: one file with every parameter
+// writeDCP writes a directory that torch.distributed.checkpoint loads: one file with every tensor
 // as a section, each a file of torch.save, and .metadata, written last.
 func writeDCP(ctx context.Context, s *Source, dir string, o Options) (Written, error) {
-	params, notes := s.params(o)
-	params, err := o.renamed(s, params)
+	tensors, notes, err := s.toDCP(o)
 	if err != nil {
 		return Written{}, err
 	}
-	w := Written{Path: dir, Notes: notes, Tensors: len(params)}
+	w := Written{Path: dir, Notes: notes, Tensors: len(tensors)}
 	m := newDCPMetadata()
 	err = durable.Replace(filepath.Join(dir, dcpFile), 0o644, func(f *os.File) error {
 		out := &counter{w: bufio.NewWriterSize(f, 1<<20)}
-		for _, t := range params {
-			t = t.as(t.dtype(o.DType))
+		for _, t := range tensors {
+			if t.Kind == checkpoint.Param {
+				t = t.as(t.dtype(o.DType))
+			}
 			began := out.n
 			if err := torchfile.Write(out, t.Type, t.Shape, func(w io.Writer) error { return t.copyTo(ctx, w) }); err != nil {
 				return fmt.Errorf("convert: %s: %w", t.Name, err)
@@ -84,9 +87,10 @@ func size(s []int) pickle.Call {
 
 // add adds a tensor that is one chunk, the section [offset, offset+length) of the file.
 func (m *dcpWriter) add(t Tensor, under string, offset, length int64) {
-	key, path := t.Name, pickle.Tuple{t.Name}
-	if under != "" {
-		key, path = under+"."+t.Name, pickle.Tuple{under, t.Name}
+	keys := t.dcpPath(under)
+	key, path := strings.Join(keys, "."), make(pickle.Tuple, len(keys))
+	for i, k := range keys {
+		path[i] = k
 	}
 	zero := make([]int, len(t.Shape))
 	dt, _ := t.Type.DType()

@@ -80,3 +80,46 @@ func TestTorchLoadsDCP(t *testing.T) {
 		s.Close()
 	}
 }
+
+const loadMoments = `
+import json, sys, torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+want = json.load(open("testdata/dcp.json"))
+model = torch.nn.Module()
+for name, w in want["tensors"].items():
+    module, param = name.split(".")
+    if not hasattr(model, module):
+        model.add_module(module, torch.nn.Module())
+    getattr(model, module).register_parameter(param, torch.nn.Parameter(torch.zeros(w["shape"], dtype=getattr(torch, w["dtype"]))))
+optimizer = torch.optim.AdamW(model.parameters())
+state = {"model": model.state_dict(), "optimizer": get_optimizer_state_dict(model, optimizer)}
+dcp.load(state, checkpoint_id=sys.argv[1], planner=DefaultLoadPlanner(allow_partial_load=True))
+set_optimizer_state_dict(model, optimizer, state["optimizer"])
+for name, p in model.named_parameters():
+    s = optimizer.state[p]
+    mean = torch.tensor(want["exp_avg"][name]).reshape(p.shape)
+    assert s["step"].item() == want["step"], (name, s["step"])
+    assert torch.equal(s["exp_avg"].float(), mean), name
+    assert torch.equal(s["exp_avg_sq"].float(), (mean / 2) ** 2), name
+optimizer.step()
+dcp.save({"model": model.state_dict(), "optimizer": get_optimizer_state_dict(model, optimizer)}, checkpoint_id=sys.argv[2])
+`
+
+// TestTorchLoadsMoments: an optimizer of PyTorch goes on with the moments and the steps that writeDCP writes, and what it
+// saves then reads back.
+func TestTorchLoadsMoments(t *testing.T) {
+	python := torch(t)
+	dir, next := filepath.Join(t.TempDir(), "dcp"), filepath.Join(t.TempDir(), "next")
+	convertTo(t, "dcp", "testdata/dcp", dir, Options{Under: "model"})
+	if out, err := exec.Command(python, "-c", loadMoments, dir, next).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s, err := Open(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	same(t, "parameters", values(t, s, "param"), readWanted(t, "dcp").values())
+}

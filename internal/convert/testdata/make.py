@@ -96,7 +96,7 @@ def rank(r, path):
 def distributed():
     mp.spawn(rank, args=(str(out / "dcp"),), nprocs=2)
     sd = weights()
-    expect("dcp", sd, exp_avg={k: (v * 2).reshape(-1).tolist() for k, v in sd.items()})
+    expect("dcp", sd, step=4, exp_avg={k: (v * 2).reshape(-1).tolist() for k, v in sd.items()})
 
 
 def zero(stage, ranks):
