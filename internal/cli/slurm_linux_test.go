@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -275,9 +278,32 @@ func (s *slurm) cancel(command []string) {
 		s.t.Fatal(err)
 	}
 	<-done
-	if !strings.Contains(out, "tasks 0-3: Exited with exit code 75") || !strings.Contains(out, "stopped early; the state is saved at step ") {
-		s.t.Errorf("the output of the job:\n%s", out)
+	if codes := exitCodes(out); !maps.Equal(codes, map[int]int{0: 75, 1: 75, 2: 75, 3: 75}) || !strings.Contains(out, "stopped early; the state is saved at step ") {
+		s.t.Errorf("exit codes of the tasks: %v; the output of the job:\n%s", codes, out)
 	}
+}
+
+var exitedTasks = regexp.MustCompile(`: tasks? ([0-9,-]+): Exited with exit code ([0-9]+)`)
+
+// exitCodes gives the exit code of each task that srun reports. It reports those that end at about the same time in one
+// line: "tasks 0-1,3: Exited with exit code 75".
+func exitCodes(out string) map[int]int {
+	codes := map[int]int{}
+	for _, line := range exitedTasks.FindAllStringSubmatch(out, -1) {
+		code, _ := strconv.Atoi(line[2])
+		for _, span := range strings.Split(line[1], ",") {
+			from, to, isSpan := strings.Cut(span, "-")
+			first, _ := strconv.Atoi(from)
+			last := first
+			if isSpan {
+				last, _ = strconv.Atoi(to)
+			}
+			for task := first; task <= last; task++ {
+				codes[task] = code
+			}
+		}
+	}
+	return codes
 }
 
 // TestRenderedSlurm submits the script of launch --render slurm.
