@@ -146,7 +146,9 @@ func (r *Run) nextSave(ctx context.Context, tier int, wait bool) error {
 	end()
 	if ended {
 		r.writing[tier] = nil
-		r.asked.saved = r.asked.saved && tier != savedOnDisk
+		if tier == savedOnDisk {
+			r.asked.saved = false
+		}
 	}
 	if err != nil || !ended || tier == savedInMemory {
 		return err

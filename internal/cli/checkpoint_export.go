@@ -83,11 +83,8 @@ func (f *checkpointExport) run(c *cobra.Command, name string) error {
 		s.cfg.Export.DType = train.ExportDType(f.dtype)
 	}
 	if f.shard != "" {
-		if s.cfg.Export.MaxShardSize, err = conf.ParseBytes(f.shard); err == nil {
-			err = s.cfg.Export.Validate()
-		}
-		if err != nil {
-			return &Exit{CodeUsage, fmt.Errorf("--max_shard_size: %w", err)}
+		if s.cfg.Export.MaxShardSize, err = shardSize(f.shard); err != nil {
+			return err
 		}
 	}
 	if err := f.write(c, s); err != nil {
@@ -106,6 +103,18 @@ func (f *checkpointExport) run(c *cobra.Command, name string) error {
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s of %s in %s\n", f.output, monitor.Bytes(size), path, number(int64(files), "file"))
 	return err
+}
+
+// shardSize parses --max_shard_size.
+func shardSize(text string) (conf.Bytes, error) {
+	b, err := conf.ParseBytes(text)
+	if err == nil {
+		err = train.ExportConfig{MaxShardSize: b}.Validate()
+	}
+	if err != nil {
+		return 0, &Exit{CodeUsage, fmt.Errorf("--max_shard_size: %w", err)}
+	}
+	return b, nil
 }
 
 // write loads the model and writes it.

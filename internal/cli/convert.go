@@ -15,8 +15,8 @@ import (
 )
 
 type convertFlags struct {
-	to, dtype, model, under, names string
-	json                           bool
+	to, dtype, model, under, names, shard string
+	json                                  bool
 }
 
 func newConvert() *cobra.Command {
@@ -28,8 +28,9 @@ func newConvert() *cobra.Command {
 
   a Hugging Face directory with safetensors or pytorch_model.bin, one file or several
   a file of torch.save: a state dict, or a trainer's checkpoint that has one
-  a directory with checkpoint_step_N.pt (the newest is read)
+  a directory with checkpoint_step_N.pt or checkpoint_epoch_N.pt (the newest is read)
   a directory of torch.distributed.checkpoint (DCP)
+  a directory of Accelerate's save_state with FSDP, sharded or full, with the optimizer
   a directory of DeepSpeed, with ZeRO 1, 2, 3 or none
   a run or a checkpoint of this program
 
@@ -39,6 +40,7 @@ TARGET is a directory that does not exist or is empty. Formats:
 No code in a file is run. Damaged files are refused, and tensors are read piece by piece.
 Prefixes of wrappers (module., _orig_mod., _fsdp_wrapped_module.) are removed from names.`,
 		Example: `  trireme convert --to hf --model DIR checkpoint.pt out
+  trireme convert --to hf --dtype bfloat16 --max_shard_size 2GB DIR out
   trireme convert --to dcp --under model DIR out
   trireme convert --to dcp --names torchtitan DIR out
   trireme convert --to gguf --dtype q8_0 DIR out`,
@@ -48,6 +50,7 @@ Prefixes of wrappers (module., _orig_mod., _fsdp_wrapped_module.) are removed fr
 	p := c.Flags()
 	p.StringVar(&f.to, "to", "", "`FORMAT` of TARGET: "+strings.Join(targetNames(), ", "))
 	p.StringVar(&f.dtype, "dtype", "", "`TYPE` of the written floats: float32, bfloat16, float16, and q8_0 with --to gguf (default: as in SOURCE)")
+	p.StringVar(&f.shard, "max_shard_size", "", "with --to hf, largest `SIZE` of a file of weights (default: 5GB)")
 	p.StringVar(&f.model, "model", "", "`DIR` with the model's config.json and tokenizer, if SOURCE has none")
 	p.StringVar(&f.under, "under", "", "with --to dcp, `KEY` of the state dict that has the parameters: model for Accelerate")
 	p.StringVar(&f.names, "names", "", "with --to dcp, `NAMES` of the parameters: torchtitan for its Llama (default: Hugging Face's)")
@@ -91,29 +94,13 @@ func (f *convertFlags) run(c *cobra.Command, args []string) error {
 	if len(args) != 2 {
 		return usage(fmt.Sprintf("%s needs SOURCE and TARGET, got %d arguments", c.CommandPath(), len(args)), c.CommandPath()+" --to "+f.to+" SOURCE TARGET")
 	}
-	if f.dtype != "" {
-		types := []string{tensor.F32.String(), tensor.BF16.String(), tensor.F16.String()}
-		if f.to == "gguf" {
-			types = append(types, gguf.Q8_0.String())
-		}
-		if err := oneOf("dtype", f.dtype, types...); err != nil {
-			return err
-		}
-	}
-	if f.under != "" && f.to != "dcp" {
-		return usage("--under needs --to dcp", "")
-	}
-	if f.names != "" {
-		if err := oneOf("names", f.names, convert.TorchTitan); err != nil {
-			return err
-		}
-		if f.to != "dcp" {
-			return usage("--names needs --to dcp", "")
-		}
+	o, err := f.options()
+	if err != nil {
+		return err
 	}
 	var r convertReport
-	err := untilStopped(c.Context(), "converting "+args[0], "the target is removed", func(ctx context.Context) (err error) {
-		r, err = f.convert(ctx, c, args[0], args[1])
+	err = untilStopped(c.Context(), "converting "+args[0], "the target is removed", func(ctx context.Context) (err error) {
+		r, err = f.convert(ctx, c, args[0], args[1], o)
 		return err
 	})
 	if err != nil {
@@ -129,8 +116,44 @@ func (f *convertFlags) run(c *cobra.Command, args []string) error {
 	return err
 }
 
+// options checks the flags of a format.
+func (f *convertFlags) options() (convert.Options, error) {
+	o := convert.Options{DType: f.dtype, Under: f.under, Names: f.names, Model: f.model, Families: families}
+	if f.dtype != "" {
+		types := []string{tensor.F32.String(), tensor.BF16.String(), tensor.F16.String()}
+		if f.to == "gguf" {
+			types = append(types, gguf.Q8_0.String())
+		}
+		if err := oneOf("dtype", f.dtype, types...); err != nil {
+			return o, err
+		}
+	}
+	if f.shard != "" {
+		if f.to != "hf" {
+			return o, usage("--max_shard_size needs --to hf", "")
+		}
+		size, err := shardSize(f.shard)
+		if err != nil {
+			return o, err
+		}
+		o.Shard = int64(size)
+	}
+	if f.under != "" && f.to != "dcp" {
+		return o, usage("--under needs --to dcp", "")
+	}
+	if f.names != "" {
+		if err := oneOf("names", f.names, convert.TorchTitan); err != nil {
+			return o, err
+		}
+		if f.to != "dcp" {
+			return o, usage("--names needs --to dcp", "")
+		}
+	}
+	return o, nil
+}
+
 // convert opens the source and writes the target.
-func (f *convertFlags) convert(ctx context.Context, c *cobra.Command, source, dir string) (convertReport, error) {
+func (f *convertFlags) convert(ctx context.Context, c *cobra.Command, source, dir string, o convert.Options) (convertReport, error) {
 	found, err := findModel(source, c.ErrOrStderr())
 	if err != nil {
 		return convertReport{}, err
@@ -155,7 +178,7 @@ func (f *convertFlags) convert(ctx context.Context, c *cobra.Command, source, di
 		s.Config, s.Model = config.JSON, found.tokenizer()
 	}
 	target, _ := convert.FindTarget(f.to)
-	w, err := target.Run(ctx, s, dir, convert.Options{DType: f.dtype, Under: f.under, Names: f.names, Model: f.model, Families: families})
+	w, err := target.Run(ctx, s, dir, o)
 	if err != nil {
 		return convertReport{}, &Exit{CodeUsage, err}
 	}

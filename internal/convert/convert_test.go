@@ -106,7 +106,8 @@ var fixtures = []struct{ name, path, format string }{
 	{"hf-bin-f32", "hf-bin-f32", "a Hugging Face directory with pytorch_model.bin"},
 	{"hf-bin-bf16-sharded", "hf-bin-bf16-sharded", "a Hugging Face directory with pytorch_model.bin.index.json"},
 	{"accelerate", "accelerate", "a Hugging Face directory"},
-	{"accelerate-fsdp", "accelerate-fsdp/pytorch_model_fsdp_0", "a torch.distributed.checkpoint directory"},
+	{"accelerate-fsdp", "accelerate-fsdp", "a directory of Accelerate with FSDP"},
+	{"accelerate-fsdp-full", "accelerate-fsdp-full", "a directory of Accelerate with FSDP"},
 	{"deepspeed-zero1", "deepspeed-zero1", "a DeepSpeed ZeRO-1 checkpoint of 2 ranks"},
 	{"deepspeed-zero2", "deepspeed-zero2", "a DeepSpeed ZeRO-2 checkpoint of 2 ranks"},
 	{"deepspeed-zero3", "deepspeed-zero3", "a DeepSpeed ZeRO-3 checkpoint of 2 ranks"},
@@ -140,6 +141,29 @@ func TestSources(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestEpochs: checkpoint_epoch_N.pt is read where there is no checkpoint_step_N.pt.
+func TestEpochs(t *testing.T) {
+	dir := t.TempDir()
+	for from, to := range map[string]string{"checkpoint_step_10.pt": "checkpoint_epoch_10.pt", "checkpoint_step_2.pt": "checkpoint_epoch_9.pt"} {
+		b, err := os.ReadFile(filepath.Join("testdata/steps", from))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, to), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	same(t, "epochs", values(t, s, checkpoint.Param), readWanted(t, "steps").values())
+	if s.Format != "checkpoint_epoch_10.pt" {
+		t.Error(s.Format)
 	}
 }
 

@@ -43,29 +43,42 @@ type dcpTensor struct {
 	chunks []*dcpChunk
 }
 
-// openDCP opens a directory of torch.distributed.checkpoint.
-func (s *Source) openDCP() error {
-	name := filepath.Join(s.Path, dcpMetadata)
+// openDCP opens directories of torch.distributed.checkpoint, whose tensors are those of one model.
+func (s *Source) openDCP(dirs ...string) error {
+	s.Format = "a torch.distributed.checkpoint directory"
+	var steps []int
+	for _, dir := range dirs {
+		more, err := s.addDCP(dir)
+		if err != nil {
+			return err
+		}
+		steps = append(steps, more...)
+	}
+	s.countSteps(steps)
+	return nil
+}
+
+// addDCP adds the tensors of a directory, and returns the numbers of optimizer steps in it.
+func (s *Source) addDCP(dir string) (steps []int, err error) {
+	name := filepath.Join(dir, dcpMetadata)
 	st, err := os.Stat(name)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxMetadata {
-		return fmt.Errorf("convert: %s is not a readable file below %d bytes", name, maxMetadata)
+		return nil, fmt.Errorf("convert: %s is not a readable file below %d bytes", name, maxMetadata)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("convert: %w", err)
+		return nil, fmt.Errorf("convert: %w", err)
 	}
 	all, skipped, err := parseDCP(b)
 	if err != nil {
-		return fault.Try(fmt.Errorf("convert: %s: %w", name, err), "the directory of a complete torch.distributed.checkpoint.save")
+		return nil, fault.Try(fmt.Errorf("convert: %s: %w", name, err), "the directory of a complete torch.distributed.checkpoint.save")
 	}
-	s.Format = "a torch.distributed.checkpoint directory"
-	files := &dcpFiles{dir: s.Path, files: map[string]*os.File{}}
+	files := &dcpFiles{dir: dir, files: map[string]*os.File{}}
 	s.closers = append(s.closers, files.close)
-	var steps []int
 	for _, t := range all {
 		for _, c := range t.chunks {
 			if err := files.check(c); err != nil {
-				return fmt.Errorf("convert: %s: %s: %w", s.Path, t.key, err)
+				return nil, fmt.Errorf("convert: %s: %s: %w", dir, t.key, err)
 			}
 		}
 		kind, param, ok := dcpKind(t.path)
@@ -73,24 +86,24 @@ func (s *Source) openDCP() error {
 			skipped = append(skipped, t.key)
 			continue
 		}
-		if kind == dcpStep {
-			n, err := t.whole(files)
-			if err != nil {
-				return fmt.Errorf("convert: %s: %w", s.Path, err)
-			}
-			steps = append(steps, n)
+		one := Tensor{kind, param, t.dtype, t.shape, func(first, count int, dst []byte) error {
+			return t.read(files, first, count, dst)
+		}}
+		if kind != stepSlot {
+			s.Tensors = append(s.Tensors, one)
 			continue
 		}
-		s.Tensors = append(s.Tensors, Tensor{kind, param, t.dtype, t.shape, func(first, count int, dst []byte) error {
-			return t.read(files, first, count, dst)
-		}})
+		n, err := one.whole()
+		if err != nil {
+			return nil, fmt.Errorf("convert: %s: %w", dir, err)
+		}
+		steps = append(steps, n)
 	}
 	if len(skipped) > 0 {
 		slices.Sort(skipped)
 		s.note("left out, neither parameters nor moments: %s", few(skipped))
 	}
-	s.countSteps(steps)
-	return nil
+	return steps, nil
 }
 
 // dcpKind returns the kind and name of a tensor by its path in the saved state dict: NAME,
@@ -99,7 +112,7 @@ func dcpKind(path []string) (kind, name string, ok bool) {
 	switch {
 	case len(path) > 1 && strings.HasPrefix(path[0], "optim"):
 		rest, state := strings.CutPrefix(strings.Join(path[1:], "."), "state.")
-		for _, slot := range []string{"exp_avg", "exp_avg_sq", dcpStep} {
+		for _, slot := range append(adamSlots, stepSlot) {
 			if name, ok := strings.CutSuffix(rest, "."+slot); ok && state {
 				return slot, name, true
 			}

@@ -175,7 +175,7 @@ func (z *zero) add() error {
 	if err := z.addFlat(checkpoint.Param, groups, z.master); err != nil {
 		return err
 	}
-	for _, slot := range []string{"exp_avg", "exp_avg_sq"} {
+	for _, slot := range adamSlots {
 		if z.slot(0, 0, slot) == nil {
 			z.s.note("no %s: the optimizer is not Adam, or its state was not saved", slot)
 			continue

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,9 @@ func (s *Source) openDirectory() error {
 	case in("manifest.json") || in("COMMIT"):
 		return s.openOwn()
 	case in(dcpMetadata):
-		return s.openDCP()
+		return s.openDCP(s.Path)
+	case in(fsdpDir) || in(fsdpFile):
+		return s.openAccelerate()
 	case in("latest") || len(glob(s.Path, "*_model_states.pt")) > 0:
 		return s.openDeepSpeed()
 	case in(safetensors.ModelFile) || in(safetensors.IndexFile):
@@ -114,20 +117,51 @@ func (s *Source) openBinIndex() error {
 	return nil
 }
 
-var stepFile = regexp.MustCompile(`^checkpoint_step_(\d+)\.pt$`)
+// Names in a directory of Accelerator.save_state under FSDP, with SHARDED_STATE_DICT and FULL_STATE_DICT.
+const (
+	fsdpDir, fsdpOptimizerDir   = "pytorch_model_fsdp_0", "optimizer_0"
+	fsdpFile, fsdpOptimizerFile = "pytorch_model_fsdp.bin", "optimizer.bin"
+)
 
-// openSteps opens the newest checkpoint_step_N.pt of a directory.
+// openAccelerate opens a model and its optimizer, which Accelerate saves beside each other.
+func (s *Source) openAccelerate() error {
+	in := func(name string) string { return filepath.Join(s.Path, name) }
+	if exists(s.Path, fsdpDir) {
+		dirs := []string{in(fsdpDir)}
+		if exists(s.Path, fsdpOptimizerDir) {
+			dirs = append(dirs, in(fsdpOptimizerDir))
+		}
+		if err := s.openDCP(dirs...); err != nil {
+			return err
+		}
+	} else {
+		if err := s.openTorch(in(fsdpFile)); err != nil {
+			return err
+		}
+		if exists(s.Path, fsdpOptimizerFile) {
+			if err := s.openOptimizer(in(fsdpOptimizerFile)); err != nil {
+				return err
+			}
+		}
+	}
+	s.Format = "a directory of Accelerate with FSDP"
+	return nil
+}
+
+var stepFile = regexp.MustCompile(`^checkpoint_(step|epoch)_(\d+)\.pt$`)
+
+// openSteps opens the newest checkpoint_step_N.pt of a directory, or checkpoint_epoch_N.pt if there is none.
 func (s *Source) openSteps() error {
 	entries, err := os.ReadDir(s.Path)
 	if err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
-	newest, step := "", -1
+	newest, last := map[string]string{}, map[string]int{"step": -1, "epoch": -1}
 	var others []string
 	for _, e := range entries {
 		if m := stepFile.FindStringSubmatch(e.Name()); m != nil {
-			if n, err := strconv.Atoi(m[1]); err == nil && n > step {
-				newest, step = e.Name(), n
+			if n, err := strconv.Atoi(m[2]); err == nil && n > last[m[1]] {
+				newest[m[1]], last[m[1]] = e.Name(), n
 			}
 		}
 		if ext := filepath.Ext(e.Name()); slices.Contains([]string{".pt", ".pth", ".bin", ".safetensors"}, ext) {
@@ -135,14 +169,14 @@ func (s *Source) openSteps() error {
 		}
 	}
 	switch {
-	case newest != "":
-		s.Format = newest
-		s.Step = step
-		return s.openTorch(filepath.Join(s.Path, newest))
+	case len(newest) > 0:
+		s.Format = cmp.Or(newest["step"], newest["epoch"])
+		s.Step = max(0, last["step"]) // that of an epoch is in the file
+		return s.openTorch(filepath.Join(s.Path, s.Format))
 	case len(others) > 0:
 		return fault.Try(fmt.Errorf("convert: %s is no known layout of a checkpoint", s.Path), "one of its files: %s", strings.Join(others[:min(3, len(others))], ", "))
 	}
-	return fault.Try(fmt.Errorf("convert: %s has no checkpoint: no %s, %s, %s, manifest.json, latest or %s", s.Path, safetensors.ModelFile, binFile, dcpMetadata, "checkpoint_step_N.pt"), "the directory that has one of these")
+	return fault.Try(fmt.Errorf("convert: %s has no checkpoint: no %s, %s, %s, manifest.json, latest or %s", s.Path, safetensors.ModelFile, binFile, dcpMetadata, "checkpoint_step_N.pt, checkpoint_epoch_N.pt"), "the directory that has one of these")
 }
 
 // glob lists the files of a directory that match a pattern, sorted.

@@ -8,6 +8,7 @@
 //	Hugging Face directory, safetensors or pytorch_model.bin  directory.go
 //	torch.save: a state dict or a trainer's checkpoint        statedict.go
 //	torch.distributed.checkpoint directory                    dcp.go
+//	Accelerate directory of a model under FSDP                directory.go, moments.go
 //	DeepSpeed ZeRO checkpoint directory                       deepspeed.go
 //	checkpoint of this program                                own.go
 //

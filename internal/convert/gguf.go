@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/fault"
 	"trireme/internal/gguf"
@@ -19,8 +20,8 @@ const ggufFile = "model.gguf"
 
 // writeGGUF writes one file for llama.cpp, with the tokenizer.
 func writeGGUF(ctx context.Context, s *Source, dir string, o Options) (Written, error) {
-	params, notes := s.params(o)
-	w := Written{Path: filepath.Join(dir, ggufFile), Notes: notes}
+	params := s.ofKind(checkpoint.Param)
+	w := Written{Path: filepath.Join(dir, ggufFile), Notes: s.leftOut(len(params))}
 	config, path, err := o.configOf(s)
 	if err == nil && config == nil {
 		err = fault.Try(errors.New("convert: a GGUF file needs the model's config.json"), "--model DIR with it")

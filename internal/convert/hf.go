@@ -19,10 +19,10 @@ import (
 // writeHF writes a Hugging Face directory: weights as safetensors, and config.json, the generation
 // configuration and the tokenizer of the model if they are known.
 func writeHF(ctx context.Context, s *Source, dir string, o Options) (Written, error) {
-	params, notes := s.params(o)
+	params := s.ofKind(checkpoint.Param)
 	var entries []safetensors.Entry
 	var shards []tensor.Shard
-	w := Written{Path: dir, Notes: notes}
+	w := Written{Path: dir, Notes: s.leftOut(len(params))}
 	for _, t := range params {
 		to := t.dtype(o.DType)
 		e := safetensors.Entry{Name: t.Name, DType: to, Shape: t.Shape}
@@ -31,7 +31,7 @@ func writeHF(ctx context.Context, s *Source, dir string, o Options) (Written, er
 		w.Tensors++
 		w.Bytes += e.Bytes()
 	}
-	if err := checkpoint.Export(ctx, dir, entries, shards, checkpoint.SingleProcess{}, checkpoint.ExportOptions{}); err != nil {
+	if err := checkpoint.Export(ctx, dir, entries, shards, checkpoint.SingleProcess{}, checkpoint.ExportOptions{MaxShardSize: o.Shard}); err != nil {
 		return w, err
 	}
 	config, path, err := o.configOf(s)

@@ -19,14 +19,9 @@ var stepKeys = []string{"global_step", "global_steps", "step", "iteration"}
 
 // openTorch adds the tensors of a file of torch.save.
 func (s *Source) openTorch(path string) error {
-	f, err := torchfile.Open(path, torchfile.Options{})
+	root, err := s.openDict(path)
 	if err != nil {
 		return err
-	}
-	s.closers = append(s.closers, f.Close)
-	root, ok := f.Value().(*pickle.Dict)
-	if !ok {
-		return fault.Try(fmt.Errorf("convert: %s holds %s, not a state dict", path, describe(f.Value())), "torch.save(model.state_dict(), FILE)")
 	}
 	s.Step = max(s.Step, stepOf(root))
 	d := stateDict(root, 0)
@@ -34,12 +29,35 @@ func (s *Source) openTorch(path string) error {
 		return fault.Try(fmt.Errorf("convert: %s has no state dict of a model; its keys are %s", path, keysOf(root)), "torch.save(model.state_dict(), FILE)")
 	}
 	if root != d {
-		if others := otherStates(root); len(others) > 0 {
-			s.note("%s has no names of parameters and is left out", strings.Join(others, ", "))
+		if err := s.addOptimizers(path, root); err != nil {
+			return err
 		}
 	}
 	s.addState(d)
 	return nil
+}
+
+// openDict opens a file of torch.save that has a dict.
+func (s *Source) openDict(path string) (*pickle.Dict, error) {
+	f, err := torchfile.Open(path, torchfile.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, f.Close)
+	root, ok := f.Value().(*pickle.Dict)
+	if !ok {
+		return nil, fault.Try(fmt.Errorf("convert: %s holds %s, not a state dict", path, describe(f.Value())), "torch.save(model.state_dict(), FILE)")
+	}
+	return root, nil
+}
+
+// openOptimizer adds the moments in a file that has the state dict of an optimizer alone.
+func (s *Source) openOptimizer(path string) error {
+	root, err := s.openDict(path)
+	if err != nil {
+		return err
+	}
+	return s.addOptimizers(path, &pickle.Dict{Keys: []any{"optimizer"}, Values: []any{root}})
 }
 
 // stateDict finds the dict of tensors in what a trainer saved.
@@ -66,15 +84,28 @@ func stateDict(d *pickle.Dict, depth int) *pickle.Dict {
 	return nil
 }
 
-// otherStates lists the optimizer states beside the model's state dict: they number parameters.
-func otherStates(d *pickle.Dict) (names []string) {
-	for _, key := range d.Keys {
+// addOptimizers adds the moments of the optimizers beside the model's state dict in what a trainer saved.
+func (s *Source) addOptimizers(path string, d *pickle.Dict) error {
+	var numbered []string
+	for i, key := range d.Keys {
 		name, _ := key.(string)
-		if v, _ := d.Get(name); strings.Contains(name, "optim") && v != nil {
-			names = append(names, name)
+		if !strings.Contains(name, "optim") || d.Values[i] == nil {
+			continue
 		}
+		optimizer, _ := d.Values[i].(*pickle.Dict)
+		steps, ok, err := s.addMoments(optimizer)
+		if err != nil {
+			return fmt.Errorf("convert: %s: %w", path, err)
+		}
+		if !ok {
+			numbered = append(numbered, name)
+		}
+		s.countSteps(steps)
 	}
-	return names
+	if len(numbered) > 0 {
+		s.note("%s has no names of parameters and is left out", strings.Join(numbered, ", "))
+	}
+	return nil
 }
 
 func (s *Source) addState(d *pickle.Dict) {

@@ -20,6 +20,7 @@ import (
 // Options configures a conversion.
 type Options struct {
 	DType    string         // float32, bfloat16 or float16 for parameters of floats, or q8_0 for gguf; "" keeps types
+	Shard    int64          // most bytes of a file of a Hugging Face directory; 0 is checkpoint.MaxShardSize
 	Under    string         // key of the state dict in a DCP directory; "" for none
 	Names    string         // TorchTitan for its names in a DCP directory; "" is Hugging Face's
 	Model    string         // directory with config.json and a tokenizer; "" is the source's
@@ -89,30 +90,19 @@ func (t Target) Run(ctx context.Context, s *Source, dir string, o Options) (Writ
 	return Written{}, err
 }
 
-// params returns the parameters of a source in the type to write, and notes what is left out.
-func (s *Source) params(o Options) (all []Tensor, notes []string) {
-	rest := 0
-	for _, t := range s.Tensors {
-		if t.Kind == checkpoint.Param {
-			all = append(all, t)
-		} else {
-			rest++
-		}
-	}
-	if rest > 0 {
-		notes = append(notes, fmt.Sprintf("left out: %d tensors of optimizer state", rest))
-	}
-	return all, notes
+// isFloat reports whether a tensor's elements are floats of 16, 32 or 64 bits.
+func (t Tensor) isFloat() bool {
+	dt, _ := t.Type.DType()
+	return safetensors.Convertible(dt, tensor.F32) || dt == tensor.F64
 }
 
 // dtype returns the type to write a tensor in: as, if it is a tensor of floats and as is not empty.
 func (t Tensor) dtype(as string) tensor.DType {
-	from, _ := t.Type.DType()
-	to, ok := tensor.ParseDType(as)
-	if !ok || !safetensors.Convertible(from, tensor.F32) && from != tensor.F64 {
-		return from
+	if to, ok := tensor.ParseDType(as); ok && t.isFloat() {
+		return to
 	}
-	return to
+	from, _ := t.Type.DType()
+	return from
 }
 
 // narrow returns a tensor of float64 as float32 if it is to be written as another type than float64.

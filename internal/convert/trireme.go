@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"trireme/checkpoint"
-	"trireme/checkpoint/safetensors"
 	"trireme/device"
 	"trireme/fault"
 	"trireme/internal/conf"
@@ -97,15 +96,16 @@ func (o Options) model(s *Source) (network, error) {
 // items returns the state of a checkpoint: parameters and moments of AdamW under the model's names.
 func (n network) items(s *Source) (items []checkpoint.Item, step int, notes []string, err error) {
 	have := map[[2]string]Tensor{}
-	moments := false
-	for _, t := range s.Tensors {
+	params := s.ofKind(checkpoint.Param)
+	first, second := s.moments()
+	for _, t := range slices.Concat(params, first, second) {
 		have[[2]string{t.Kind, t.Name}] = t
-		moments = moments || t.Kind == "exp_avg"
 	}
-	if moments {
+	moments := len(first) > 0
+	if notes = s.leftOut(len(have)); moments {
 		step = s.Step
 	} else {
-		notes = append(notes, "no optimizer state: training starts at step 0 with these weights")
+		notes = append(notes, "no moments of Adam: training starts at step 0 with these weights")
 	}
 	taken := map[string]bool{}
 	for _, p := range n.params {
@@ -114,7 +114,7 @@ func (n network) items(s *Source) (items []checkpoint.Item, step int, notes []st
 			return nil, 0, nil, fmt.Errorf("convert: %s: %w", s.Path, err)
 		}
 		items = append(items, checkpoint.Item{Kind: checkpoint.Param, Shard: t.as(tensor.F32).shard(p.Name)})
-		for _, slot := range []string{"exp_avg", "exp_avg_sq"} {
+		for _, slot := range adamSlots {
 			m, ok := have[[2]string{slot, t.Name}]
 			switch {
 			case !moments:
@@ -126,9 +126,9 @@ func (n network) items(s *Source) (items []checkpoint.Item, step int, notes []st
 		}
 	}
 	var rest []string
-	for _, t := range s.Tensors {
+	for _, t := range params {
 		ignored := n.config.Family.IgnoreUnexpected
-		if t.Kind == checkpoint.Param && !taken[t.Name] && (ignored == nil || !ignored(t.Name)) {
+		if !taken[t.Name] && (ignored == nil || !ignored(t.Name)) {
 			rest = append(rest, t.Name)
 		}
 	}
@@ -152,11 +152,10 @@ func (n network) find(have map[[2]string]Tensor, p *nn.Param, taken map[string]b
 			continue
 		}
 		taken[name] = true
-		dt, _ := t.Type.DType()
 		switch {
 		case !t.Shape.Equal(p.Shape):
 			return t, fault.Try(fmt.Errorf("%v does not fit %s, where it is %v", t, n.config.Path, p.Shape), "the model's own config.json")
-		case !safetensors.Convertible(dt, tensor.F32) && dt != tensor.F64:
+		case !t.isFloat():
 			return t, fmt.Errorf("%v is not a tensor of floats", t)
 		case found == nil:
 			found = &t

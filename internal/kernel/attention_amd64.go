@@ -72,17 +72,16 @@ func (l attnOps) scale(dst []float32, dld int, src []float32, sld, rows, cols in
 
 func (l attnOps) transpose(dst, src []float32, sld, rows, cols int) {
 	whole, wcols := rows&^15, cols&^15
-	if l == attnOps(impl.AVX2) {
+	switch {
+	case l == attnOps(impl.AVX2):
 		attnTransposePanels(dst, src, sld, rows, cols)
-		return
-	}
-	if l != attnOps(impl.AVX512) || whole == 0 || wcols == 0 {
+	case l == attnOps(impl.AVX512) && whole > 0 && wcols > 0:
+		attnTransposeAVX512(&dst[0], &src[0], sld, whole, wcols, cols)
+		attnTransposeRest(dst, src, sld, 0, whole, wcols, cols)
+		attnTransposeRest(dst, src, sld, whole, rows, 0, cols)
+	default:
 		attnTransposeGeneric(dst, src, sld, rows, cols)
-		return
 	}
-	attnTransposeAVX512(&dst[0], &src[0], sld, whole, wcols, cols)
-	attnTransposeRest(dst, src, sld, 0, whole, wcols, cols)
-	attnTransposeRest(dst, src, sld, whole, rows, 0, cols)
 }
 
 func (l attnOps) dot(dst, a []float32, lda int, b []float32, ldb, rows, cols int) {

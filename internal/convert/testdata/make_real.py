@@ -84,12 +84,12 @@ def join(rank, port):
 
 
 def fsdp_rank(rank):
-    """Accelerate's own function for the sharded state dict of FSDP, on two ranks."""
+    """Accelerate's own functions that save_state calls under FSDP, on two ranks."""
     join(rank, 29473)
     dist.init_process_group("gloo", rank=rank, world_size=2)
     from accelerate import Accelerator
     from accelerate.utils import FullyShardedDataParallelPlugin
-    from accelerate.utils.fsdp_utils import save_fsdp_model
+    from accelerate.utils.fsdp_utils import save_fsdp_model, save_fsdp_optimizer
 
     a = Accelerator(cpu=True)
     model = Tiny()
@@ -98,17 +98,20 @@ def fsdp_rank(rank):
     fully_shard(model, mesh=dist.init_device_mesh("cpu", (2,)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     steps(model, optimizer)
-    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="SHARDED_STATE_DICT")
-    where = str(out / "accelerate-fsdp")
-    save_fsdp_model(plugin, a, model, where)
     full = {k: v.full_tensor() for k, v in model.state_dict().items()}
-    if rank == 0:
-        expect("accelerate-fsdp", full)
+    mean = {k: optimizer.state[p]["exp_avg"].full_tensor().reshape(-1).tolist() for k, p in model.named_parameters()}
+    for name, kind in (("accelerate-fsdp", "SHARDED_STATE_DICT"), ("accelerate-fsdp-full", "FULL_STATE_DICT")):
+        plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type=kind)
+        save_fsdp_model(plugin, a, model, str(out / name))
+        save_fsdp_optimizer(plugin, a, optimizer, model, str(out / name))
+        if rank == 0:
+            expect(name, full, step=2, exp_avg=mean)
     dist.destroy_process_group()
 
 
 def fsdp():
     fresh("accelerate-fsdp").mkdir()
+    fresh("accelerate-fsdp-full").mkdir()
     mp.spawn(fsdp_rank, nprocs=2)
 
 
