@@ -1,10 +1,12 @@
 package servertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -17,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"trireme/checkpoint"
@@ -47,8 +50,8 @@ func serve(t *testing.T) (url, dir string) {
 	}
 	sidecar := t.TempDir() // file systems without extended attributes
 	c := exec.Command(strings.TrimSpace(string(path)), "--access", "test", "--secret", "secret", "--port", addr, "--quiet", "posix", "--sidecar", sidecar, dir)
-	log := &strings.Builder{}
-	c.Stdout, c.Stderr = log, log
+	output := &strings.Builder{}
+	c.Stdout, c.Stderr = output, output
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +67,7 @@ func serve(t *testing.T) (url, dir string) {
 	}
 	_ = c.Process.Kill()
 	ended <- <-ended
-	t.Fatalf("the store does not listen: %s", log)
+	t.Fatalf("the store does not listen: %s", output)
 	return "", ""
 }
 
@@ -84,7 +87,8 @@ func newProxy(t *testing.T, to string) (*proxy, string) {
 	}
 	p := &proxy{rng: rand.New(rand.NewPCG(7, 7)), n: map[string]int{}}
 	p.to = &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { host := r.In.Host; r.SetURL(u); r.Out.Host = host }, // as it was signed
+		Rewrite:  func(r *httputil.ProxyRequest) { host := r.In.Host; r.SetURL(u); r.Out.Host = host }, // as it was signed
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	srv := httptest.NewServer(p)
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
@@ -98,7 +102,8 @@ func (p *proxy) kind() string {
 	if p.rng.Float64() >= p.rate {
 		return ""
 	}
-	k := []string{"cut before", "cut after", "cut body", "503", "slow", "twice"}[p.rng.IntN(6)]
+	kinds := []string{"cut before", "cut after", "cut answer", "half sent", "503", "slow", "twice"}
+	k := kinds[p.rng.IntN(len(kinds))]
 	p.n[k]++
 	return k
 }
@@ -109,18 +114,17 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	send := func(w http.ResponseWriter) {
-		again := r.Clone(r.Context())
-		again.Body = io.NopCloser(strings.NewReader(string(body)))
-		p.to.ServeHTTP(w, again)
-	}
+	send := func(w http.ResponseWriter) { p.send(w, r, bytes.NewReader(body)) }
 	switch kind {
 	case "cut before":
 		panic(http.ErrAbortHandler)
 	case "cut after":
 		send(httptest.NewRecorder())
 		panic(http.ErrAbortHandler)
-	case "cut body":
+	case "half sent": // the store meets the end of the connection in the middle of the body
+		p.send(httptest.NewRecorder(), r, io.MultiReader(bytes.NewReader(body[:len(body)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		panic(http.ErrAbortHandler)
+	case "cut answer":
 		rec := httptest.NewRecorder()
 		send(rec)
 		for k, v := range rec.Header() {
@@ -138,6 +142,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		send(httptest.NewRecorder())
 	}
 	send(w)
+}
+
+// send passes a request on with a body.
+func (p *proxy) send(w http.ResponseWriter, r *http.Request, body io.Reader) {
+	again := r.Clone(r.Context())
+	again.Body = io.NopCloser(body)
+	p.to.ServeHTTP(w, again)
 }
 
 // environment names the store to packages that read it from there.
