@@ -25,7 +25,7 @@ func benchItems() []Item {
 // BenchmarkSave includes fsync; BenchmarkLoad reads from the page cache.
 func BenchmarkSave(b *testing.B) {
 	items, dir := benchItems(), b.TempDir()
-	s, err := NewStore(dir, "a-run", Config{KeepLastN: 1}, SingleProcess{}, nil)
+	s, err := NewStore(dir, "a-run", Config{Keep: Keep{KeepLastN: 1}}, SingleProcess{}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

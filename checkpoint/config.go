@@ -11,6 +11,50 @@ import (
 	"trireme/internal/rundir"
 )
 
+// Keep selects the checkpoints of a run that stay in a directory.
+type Keep struct {
+	// KeepLastN keeps the newest n checkpoints. After each save, those that neither this key nor
+	// keep_every_n_steps nor keep_hours keeps are deleted; if all three are 0, all are kept.
+	// Default 0.
+	KeepLastN int `yaml:"keep_last_n"`
+	// KeepEveryNSteps keeps checkpoints of steps that are multiples of n. Default 0.
+	KeepEveryNSteps int `yaml:"keep_every_n_steps"`
+	// KeepHours keeps checkpoints that were saved up to this many hours before the newest one.
+	// Default 0.
+	KeepHours float64 `yaml:"keep_hours"`
+	// KeepSize deletes the oldest checkpoints until those of the run take up to this size, with its
+	// unit. The newest and the best are kept in any case. Empty is no limit. Default "".
+	KeepSize Bytes `yaml:"keep_size"`
+}
+
+// check returns an error for an invalid value. prefix is that of the keys.
+func (k Keep) check(prefix string) error {
+	switch {
+	case k.KeepLastN < 0:
+		return fault.At(prefix+"keep_last_n", "is %d: it must be 0 or more; 0 keeps all", k.KeepLastN)
+	case k.KeepEveryNSteps < 0:
+		return fault.At(prefix+"keep_every_n_steps", "is %d: it must be 0 or more; 0 keeps none", k.KeepEveryNSteps)
+	case !(k.KeepHours >= 0):
+		return fault.At(prefix+"keep_hours", "is %v: it must not be negative", k.KeepHours)
+	}
+	return nil
+}
+
+// first returns the first key that is set; "" if none is.
+func (k Keep) first() string {
+	switch {
+	case k.KeepLastN != 0:
+		return "keep_last_n"
+	case k.KeepEveryNSteps != 0:
+		return "keep_every_n_steps"
+	case k.KeepHours != 0:
+		return "keep_hours"
+	case k.KeepSize != 0:
+		return "keep_size"
+	}
+	return ""
+}
+
 // Config is the node `checkpoint`: when to save checkpoints and how many to keep.
 type Config struct {
 	// SaveEveryNSteps saves a checkpoint after every n optimizer steps; 0 saves only at the end.
@@ -28,18 +72,7 @@ type Config struct {
 	// AsyncMemory limits the memory of a rank for that copy, with its unit. An update waits until the
 	// rest is written. Empty is no limit: the rank's part of a checkpoint. Default "".
 	AsyncMemory Bytes `yaml:"async_memory"`
-	// KeepLastN keeps the newest n checkpoints. After each save, those that neither this key nor
-	// keep_every_n_steps nor keep_hours keeps are deleted; if all three are 0, all are kept.
-	// Default 0.
-	KeepLastN int `yaml:"keep_last_n"`
-	// KeepEveryNSteps keeps checkpoints of steps that are multiples of n. Default 0.
-	KeepEveryNSteps int `yaml:"keep_every_n_steps"`
-	// KeepHours keeps checkpoints that were saved up to this many hours before the newest one.
-	// Default 0.
-	KeepHours float64 `yaml:"keep_hours"`
-	// KeepSize deletes the oldest checkpoints until those of the run take up to this size, with its
-	// unit. The newest and the best are kept in any case. Empty is no limit. Default "".
-	KeepSize Bytes `yaml:"keep_size"`
+	Keep
 	// KeepBest saves after an evaluation that is better than all before
 	// (training.metric_for_best_model) and keeps that checkpoint until a better one is saved.
 	// training.load_best_model_at_end does so too. Default false.
@@ -52,11 +85,11 @@ type Config struct {
 	// checkpoints in the output directory. All ranks must see the same directory. s3://BUCKET/PREFIX is in an object
 	// store (docs/object-stores.md). Default "".
 	Dir string `yaml:"dir"`
-	// Tiers are where checkpoints are saved, the fastest first: each has dir, save_every_n_steps and keep_last_n. dir
-	// memory is the memory of the hosts: its two newest checkpoints outlive processes that are restarted (--max_restarts).
-	// The next tier is the directory of the run's checkpoints, which dir, save_every_n_steps and keep_last_n above are
-	// for without this key. Its checkpoints are copied in the background to the last tier, another directory or s3://BUCKET/KEY, if
-	// there is one. Default [].
+	// Tiers are where checkpoints are saved, the fastest first: each has dir, save_every_n_steps, and keep_last_n,
+	// keep_every_n_steps, keep_hours and keep_size. dir memory is the memory of the hosts: its two newest checkpoints outlive
+	// processes that are restarted (--max_restarts). The next tier is the directory of the run's checkpoints, which these keys
+	// above are for without tiers. Its checkpoints are copied in the background to the last tier, another directory or
+	// s3://BUCKET/KEY, if there is one. Default [].
 	Tiers []Tier `yaml:"tiers"`
 }
 
@@ -66,15 +99,15 @@ type Tier struct {
 	Dir string `yaml:"dir"`
 	// SaveEveryNSteps saves after every n steps; 0 saves only at the end, and is invalid in memory.
 	SaveEveryNSteps int `yaml:"save_every_n_steps"`
-	// KeepLastN is Config.KeepLastN for this tier; 0 in memory, which keeps two.
-	KeepLastN int `yaml:"keep_last_n"`
+	// Keep is not set in memory, which keeps the two newest.
+	Keep
 }
 
 // Disk returns the configuration of the directory of the run's checkpoints, without Tiers.
 func (c Config) Disk() Config {
 	for _, t := range c.Tiers {
 		if t.Dir != Memory {
-			c.Dir, c.SaveEveryNSteps, c.KeepLastN = t.Dir, t.SaveEveryNSteps, t.KeepLastN
+			c.Dir, c.SaveEveryNSteps, c.Keep = t.Dir, t.SaveEveryNSteps, t.Keep
 			break
 		}
 	}
@@ -147,28 +180,24 @@ func (c Config) Validate() error {
 		return fault.At("save_every_n_epochs", "is %v: it must not be negative", c.SaveEveryNEpochs)
 	case !(c.SaveEveryNMinutes >= 0):
 		return fault.At("save_every_n_minutes", "is %v: it must not be negative", c.SaveEveryNMinutes)
-	case c.KeepLastN < 0:
-		return fault.At("keep_last_n", "is %d: it must be 0 or more; 0 keeps all", c.KeepLastN)
-	case c.KeepEveryNSteps < 0:
-		return fault.At("keep_every_n_steps", "is %d: it must be 0 or more; 0 keeps none", c.KeepEveryNSteps)
-	case !(c.KeepHours >= 0):
-		return fault.At("keep_hours", "is %v: it must not be negative", c.KeepHours)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:
 		return fault.At("state_dict_type", "%w", conf.NotOneOf(c.StateDictType, Sharded, Full))
 	case len(c.Tiers) > 0:
 		return c.checkTiers()
 	}
-	return nil
+	return c.check("")
 }
 
 func (c Config) checkTiers() error {
-	for _, k := range []struct {
-		key string
-		set bool
-	}{{"dir", c.Dir != ""}, {"save_every_n_steps", c.SaveEveryNSteps != 0}, {"keep_last_n", c.KeepLastN != 0}} {
-		if k.set {
-			return fault.At(k.key, "is set beside tiers: set it in the tier of the directory, or remove tiers")
-		}
+	key := c.first()
+	switch {
+	case c.Dir != "":
+		key = "dir"
+	case c.SaveEveryNSteps != 0:
+		key = "save_every_n_steps"
+	}
+	if key != "" {
+		return fault.At(key, "is set beside tiers: set it in the tier of the directory, or remove tiers")
 	}
 	var directories []string
 	for i, t := range c.Tiers {
@@ -176,16 +205,16 @@ func (c Config) checkTiers() error {
 		switch {
 		case t.SaveEveryNSteps < 0:
 			return fault.At(at+".save_every_n_steps", "is %d: it must be 0 or more", t.SaveEveryNSteps)
-		case t.KeepLastN < 0:
-			return fault.At(at+".keep_last_n", "is %d: it must be 0 or more; 0 keeps all", t.KeepLastN)
+		case t.check(at+".") != nil:
+			return t.check(at + ".")
 		case t.Dir != Memory:
 			directories = append(directories, t.Dir)
 		case i > 0:
 			return fault.At(at+".dir", "memory must be the first tier, once")
 		case t.SaveEveryNSteps == 0:
 			return fault.At(at+".save_every_n_steps", "is 0: checkpoints in memory need 1 or more")
-		case t.KeepLastN != 0:
-			return fault.At(at+".keep_last_n", "is %d: memory keeps the two newest; remove the key", t.KeepLastN)
+		case t.first() != "":
+			return fault.At(at+"."+t.first(), "is set: memory keeps the two newest; remove the key")
 		}
 	}
 	switch n := len(directories); {

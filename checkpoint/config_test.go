@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"trireme/internal/conf"
 )
 
 // TestTiersApart: the last tier is neither the directory of the run's checkpoints, nor in it, nor around it.
@@ -48,6 +50,42 @@ func TestTiersApart(t *testing.T) {
 			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%q and %q: %v", c.first, c.last, err)
 			}
+		}
+	}
+}
+
+// TestTierKeys: each tier on storage has its own rules of what is kept, which are not set beside tiers.
+func TestTierKeys(t *testing.T) {
+	type root struct {
+		Checkpoint Config `yaml:"checkpoint"`
+	}
+	load := func(text string) (Config, error) {
+		l, err := conf.Load(root{}, conf.Text("run.yaml", "checkpoint: {"+text+"}"))
+		if err != nil {
+			return Config{}, err
+		}
+		return l.Value.Checkpoint, nil
+	}
+	c, err := load("tiers: [{dir: memory, save_every_n_steps: 1}, {keep_hours: 2}, {dir: s3://b/k, keep_last_n: 1, keep_every_n_steps: 100, keep_size: 1GB}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, _ := c.Remote()
+	if want := (Keep{KeepHours: 2}); c.Disk().Keep != want {
+		t.Errorf("the directory keeps %+v, want %+v", c.Disk().Keep, want)
+	}
+	if want := (Keep{KeepLastN: 1, KeepEveryNSteps: 100, KeepSize: 1e9}); last.Keep != want {
+		t.Errorf("the last tier keeps %+v, want %+v", last.Keep, want)
+	}
+	for text, want := range map[string]string{
+		"keep_every_n_steps: 5, tiers: [{dir: a}]":                                       "checkpoint.keep_every_n_steps is set beside tiers",
+		"keep_size: 1GB, tiers: [{dir: a}]":                                              "checkpoint.keep_size is set beside tiers",
+		"tiers: [{dir: a, keep_hours: -1}]":                                              "checkpoint.tiers[0].keep_hours is -1: it must not be negative",
+		"tiers: [{dir: memory, save_every_n_steps: 1, keep_every_n_steps: 5}, {dir: a}]": "checkpoint.tiers[0].keep_every_n_steps is set: memory keeps the two newest",
+		"keep_last_n: -1": "checkpoint.keep_last_n is -1",
+	} {
+		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

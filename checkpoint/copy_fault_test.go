@@ -40,7 +40,7 @@ func copyStep(t *testing.T, from *Store, step int, to *Store) (err error) {
 
 // lastTier is a last tier in a file system, which keeps one checkpoint.
 func lastTier(t *testing.T, fs *faultFS) *Store {
-	return testStore(t, SingleProcess{}, fs, "out", Config{KeepLastN: 1})
+	return testStore(t, SingleProcess{}, fs, "out", Config{Keep: Keep{KeepLastN: 1}})
 }
 
 // afterCopy checks a tier after a copy of step 2 with a failure: it has step 1 or 2 with its bits, 2 if the copy succeeded, and
@@ -122,7 +122,7 @@ func TestCopyPowerLoss(t *testing.T) {
 func TestCopyToStoreFails(t *testing.T) {
 	from, start, points := copied(t), objectstoretest.New(t), 0
 	open := func(srv *objectstoretest.Server) *Store {
-		return objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 1})
+		return objectStore(t, SingleProcess{}, srv, Config{Keep: Keep{KeepLastN: 1}})
 	}
 	if err := copyStep(t, from, 1, open(start)); err != nil {
 		t.Fatal(err)

@@ -18,10 +18,10 @@ func TestCopy(t *testing.T) {
 	srv := objectstoretest.New(t)
 	for _, kind := range []string{"directory", "object store"} {
 		t.Run(kind, func(t *testing.T) {
-			disk := testStore(t, SingleProcess{}, nil, t.TempDir(), Config{KeepLastN: 1})
-			to := objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 2})
+			disk := testStore(t, SingleProcess{}, nil, t.TempDir(), Config{Keep: Keep{KeepLastN: 1}})
+			to := objectStore(t, SingleProcess{}, srv, Config{Keep: Keep{KeepLastN: 2}})
 			if kind == "directory" {
-				to = testStore(t, SingleProcess{}, nil, t.TempDir(), Config{KeepLastN: 2})
+				to = testStore(t, SingleProcess{}, nil, t.TempDir(), Config{Keep: Keep{KeepLastN: 2}})
 			}
 			for step := 1; step <= 4; step++ {
 				tr := newTruth(uint64(step))
@@ -90,7 +90,7 @@ func flipFiles(t *testing.T, dir string) {
 // TestCopyIsKept: a checkpoint is not deleted while it is copied.
 func TestCopyIsKept(t *testing.T) {
 	out := t.TempDir()
-	disk := testStore(t, SingleProcess{}, nil, out, Config{KeepLastN: 1})
+	disk := testStore(t, SingleProcess{}, nil, out, Config{Keep: Keep{KeepLastN: 1}})
 	slow := slowFS{newFaultFS(), make(chan struct{})}
 	var c *Copying
 	for step := 1; step <= 3; step++ {

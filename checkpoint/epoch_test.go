@@ -27,9 +27,9 @@ func TestEpoch(t *testing.T) {
 				srv, fs := objectstoretest.New(t), newFaultFS()
 				open := func() *Store {
 					if kind == "directory" {
-						return testStore(t, SingleProcess{}, fs, "out", Config{KeepLastN: 1})
+						return testStore(t, SingleProcess{}, fs, "out", Config{Keep: Keep{KeepLastN: 1}})
 					}
-					return objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 1})
+					return objectStore(t, SingleProcess{}, srv, Config{Keep: Keep{KeepLastN: 1}})
 				}
 				save := func(s *Store, step int, seed uint64) error {
 					tr := smallTruth(seed)

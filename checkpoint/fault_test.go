@@ -83,10 +83,10 @@ func scenarios() []scenario {
 			all = append(all,
 				scenario{"another step", ranks, Config{StateDictType: kind}, 3},
 				scenario{"the same step", ranks, Config{StateDictType: kind}, 2},
-				scenario{"keep one", ranks, Config{StateDictType: kind, KeepLastN: 1}, 3},
+				scenario{"keep one", ranks, Config{StateDictType: kind, Keep: Keep{KeepLastN: 1}}, 3},
 				scenario{"background", ranks, Config{StateDictType: kind, Async: true, AsyncMemory: 1 << 20}, 3},
 				scenario{"background, the same step", ranks, Config{StateDictType: kind, Async: true, AsyncMemory: 100}, 2},
-				scenario{"background, keep one, no memory", ranks, Config{StateDictType: kind, Async: true, KeepLastN: 1}, 3},
+				scenario{"background, keep one, no memory", ranks, Config{StateDictType: kind, Async: true, Keep: Keep{KeepLastN: 1}}, 3},
 			)
 		}
 	}

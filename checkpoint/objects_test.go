@@ -229,7 +229,7 @@ func TestObjectsOnDisk(t *testing.T) {
 // TestObjectsOfAnotherRun are neither loaded nor replaced.
 func TestObjectsOfAnotherRun(t *testing.T) {
 	srv := (scenario{"", 1, Config{}, 3}).startObjects(t)
-	s := objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 1})
+	s := objectStore(t, SingleProcess{}, srv, Config{Keep: Keep{KeepLastN: 1}})
 	s.run = "another"
 	tr := smallTruth(after)
 	if _, err := s.Save(t.Context(), tr.meta(2), tr.whole(false)); err == nil || !strings.Contains(err.Error(), "belongs to another run") {

@@ -7,9 +7,9 @@ import (
 )
 
 // retention returns the rules of the configuration.
-func (c Config) retention() Retention {
-	hours := min(c.KeepHours, 1e6)
-	return Retention{Last: c.KeepLastN, Every: c.KeepEveryNSteps, Younger: time.Duration(hours * float64(time.Hour)), Bytes: int64(c.KeepSize)}
+func (k Keep) retention() Retention {
+	hours := min(k.KeepHours, 1e6)
+	return Retention{Last: k.KeepLastN, Every: k.KeepEveryNSteps, Younger: time.Duration(hours * float64(time.Hour)), Bytes: int64(k.KeepSize)}
 }
 
 // retain deletes checkpoints of this run after a save, by the rules of the configuration. Ages count to the time of the

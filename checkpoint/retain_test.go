@@ -37,15 +37,15 @@ func TestKeepOnDisk(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(at(1), commitName), day, day); err != nil {
 		t.Fatal(err)
 	}
-	save(Config{KeepHours: 25}, 2)
+	save(Config{Keep: Keep{KeepHours: 25}}, 2)
 	left(2, 1)
-	bytes := save(Config{KeepHours: 23}, 3)
+	bytes := save(Config{Keep: Keep{KeepHours: 23}}, 3)
 	left(3, 2)
-	save(Config{KeepSize: 3 * conf.Bytes(bytes)}, 4)
+	save(Config{Keep: Keep{KeepSize: 3 * conf.Bytes(bytes)}}, 4)
 	left(4, 3, 2)
-	save(Config{KeepSize: 3 * conf.Bytes(bytes)}, 5)
+	save(Config{Keep: Keep{KeepSize: 3 * conf.Bytes(bytes)}}, 5)
 	left(5, 4, 3)
-	for _, bad := range []Config{{KeepEveryNSteps: -1}, {KeepHours: -1}} {
+	for _, bad := range []Config{{Keep: Keep{KeepEveryNSteps: -1}}, {Keep: Keep{KeepHours: -1}}} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
@@ -55,7 +55,7 @@ func TestKeepOnDisk(t *testing.T) {
 // TestKeepLastGood: a checkpoint that is invalid as soon as it is saved replaces no good one.
 func TestKeepLastGood(t *testing.T) {
 	dir := t.TempDir()
-	cfg := Config{KeepLastN: 1, KeepSize: 1}
+	cfg := Config{Keep: Keep{KeepLastN: 1, KeepSize: 1}}
 	for step := 1; step <= 2; step++ {
 		if _, err := saveAlone(t, nil, dir, Config{}, newTruth(1), step); err != nil {
 			t.Fatal(err)

@@ -298,7 +298,7 @@ func TestRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := Config{KeepLastN: 2}
+	cfg := Config{Keep: Keep{KeepLastN: 2}}
 	for _, step := range []int{2, 4, 6, 6, 5, 3} {
 		if saved, err := saveAlone(t, nil, dir, cfg, newTruth(uint64(step)), step); err != nil || len(saved.Notices) > 0 {
 			t.Fatal(saved, err)
@@ -369,12 +369,12 @@ func TestResolve(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	for _, c := range []Config{{SaveEveryNSteps: -1}, {KeepLastN: -1}, {StateDictType: "local"}} {
+	for _, c := range []Config{{SaveEveryNSteps: -1}, {Keep: Keep{KeepLastN: -1}}, {StateDictType: "local"}} {
 		if c.Validate() == nil {
 			t.Errorf("%+v was accepted", c)
 		}
 	}
-	if err := (Config{SaveEveryNSteps: 5, KeepLastN: 1, StateDictType: Full}).Validate(); err != nil {
+	if err := (Config{SaveEveryNSteps: 5, Keep: Keep{KeepLastN: 1}, StateDictType: Full}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -384,7 +384,7 @@ func TestConfigValidate(t *testing.T) {
 func TestOtherRuns(t *testing.T) {
 	dir := t.TempDir()
 	at := func(run string, keep int) *Store {
-		s, err := NewStore(dir, run, Config{KeepLastN: keep}, SingleProcess{}, nil)
+		s, err := NewStore(dir, run, Config{Keep: Keep{KeepLastN: keep}}, SingleProcess{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func TestTwoRunsInOnePrefix(t *testing.T) {
 	for _, step := range []int{1, 2} {
 		t.Run(fmt.Sprintf("steps 1 and %d", step), func(t *testing.T) {
 			srv := objectstoretest.New(t)
-			one, two := objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 1}), objectStore(t, SingleProcess{}, srv, Config{KeepLastN: 1})
+			one, two := objectStore(t, SingleProcess{}, srv, Config{Keep: Keep{KeepLastN: 1}}), objectStore(t, SingleProcess{}, srv, Config{Keep: Keep{KeepLastN: 1}})
 			one.run, two.run = "one", "two"
 			tr := smallTruth(1)
 			v, err := one.Start(t.Context(), tr.meta(1), tr.whole(false), nil)
@@ -109,7 +109,7 @@ func TestOldAttempts(t *testing.T) {
 
 // TestInterrupt: while the store hangs at any request, an interrupt ends a save, a resume and a copy within two seconds.
 func TestInterrupt(t *testing.T) {
-	s := scenario{"", 1, Config{KeepLastN: 1}, 3}
+	s := scenario{"", 1, Config{Keep: Keep{KeepLastN: 1}}, 3}
 	start := s.startObjects(t)
 	disk := testStore(t, SingleProcess{}, nil, t.TempDir(), Config{})
 	tr := smallTruth(3)

@@ -40,7 +40,7 @@ func TestLastTier(t *testing.T) {
 		j := newResumable(t, false, false)
 		last := filepath.Join(j.dir, "last")
 		j.config.Checkpoint.Async = async
-		j.config.Checkpoint.Tiers = []checkpoint.Tier{{SaveEveryNSteps: 2}, {Dir: last, SaveEveryNSteps: 4, KeepLastN: 2}}
+		j.config.Checkpoint.Tiers = []checkpoint.Tier{{SaveEveryNSteps: 2}, {Dir: last, SaveEveryNSteps: 4, Keep: checkpoint.Keep{KeepLastN: 2}}}
 		seen := newRecording()
 		j.run(t, j.config, 2, 0, seen)
 		steps := func() (steps []int) {
@@ -98,7 +98,7 @@ func TestBestAfterLastTier(t *testing.T) {
 			// It overfits: the first evaluation is the best.
 			j.config.Training.LearningRate, j.config.Training.MaxSteps, j.config.Training.LRScheduler = 2e-2, 40, "constant"
 			j.config.Checkpoint.KeepBest = true
-			j.config.Checkpoint.Tiers = []checkpoint.Tier{{SaveEveryNSteps: 2}, {Dir: last, SaveEveryNSteps: 2, KeepLastN: 1}}
+			j.config.Checkpoint.Tiers = []checkpoint.Tier{{SaveEveryNSteps: 2}, {Dir: last, SaveEveryNSteps: 2, Keep: checkpoint.Keep{KeepLastN: 1}}}
 			seen := newRecording()
 			j.run(t, j.config, 2, 0, seen)
 			best := bestStep(t, filepath.Join(j.config.OutputDir, "checkpoints", "step-40"))

@@ -88,7 +88,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	}
 	if t, ok := cfg.Checkpoint.Remote(); ok && !r.deps.Trial {
 		r.copies.every = int64(t.SaveEveryNSteps)
-		if r.copies.to, err = checkpoint.NewStore("", r.deps.Run, checkpoint.Config{Dir: t.Dir, KeepLastN: t.KeepLastN}, group, nil); err != nil {
+		if r.copies.to, err = checkpoint.NewStore("", r.deps.Run, checkpoint.Config{Dir: t.Dir, Keep: t.Keep}, group, nil); err != nil {
 			return err
 		}
 	}

@@ -155,7 +155,7 @@ func TestTiersResume(t *testing.T) {
 			through.OutputDir = filepath.Join(j.dir, "through")
 			j.run(t, through, 2, 0, newRecording())
 			j.config.Checkpoint.Async = c.async
-			j.config.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: 2}, {SaveEveryNSteps: c.disk, KeepLastN: 2}}
+			j.config.Checkpoint.Tiers = []checkpoint.Tier{{Dir: checkpoint.Memory, SaveEveryNSteps: 2}, {SaveEveryNSteps: c.disk, Keep: checkpoint.Keep{KeepLastN: 2}}}
 			memory, seen := hostMemory(t), newRecording()
 			j.restart(t, j.config, 2, c.until, seen, 0, memory)
 			if c.lose {

@@ -193,7 +193,7 @@ func (f *verifyFlags) setJob(e *verify.Experiment, j *job) (err error) {
 	}
 	t.LoadBestModelAtEnd = false
 	c.MoveAside = false
-	c.Checkpoint = checkpoint.Config{KeepLastN: 1}
+	c.Checkpoint = checkpoint.Config{Keep: checkpoint.Keep{KeepLastN: 1}}
 	c.Logging = monitor.Default()
 	c.Logging.View, c.Logging.TensorBoard = monitor.ViewNever, false
 	if c.Parallel.Backend == "mpi" { // it needs mpirun

@@ -172,7 +172,7 @@ func state(n, step int) ([]checkpoint.Item, []byte) {
 }
 
 func store(t *testing.T, dir string) *checkpoint.Store {
-	s, err := checkpoint.NewStore("", "a-run", checkpoint.Config{Dir: dir, KeepLastN: 2}, checkpoint.SingleProcess{}, nil)
+	s, err := checkpoint.NewStore("", "a-run", checkpoint.Config{Dir: dir, Keep: checkpoint.Keep{KeepLastN: 2}}, checkpoint.SingleProcess{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
