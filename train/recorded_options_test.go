@@ -42,6 +42,9 @@ func TestRecordedOptions(t *testing.T) {
 		},
 	} {
 		for i, strategy := range []string{"no_shard", "zero_1", "full_shard", "hybrid_shard"} {
+			if testing.Short() && strategy != "full_shard" { // TestRecordedStep has the goroutines of all
+				continue
+			}
 			c := recordedCase{recordedTask: recordedTasks[1], world: 4, accum: 4, config: train.Default()}
 			c.config.Parallel.Strategy = strategy
 			c.config.Training.MicroBatchSize = recordedRows

@@ -310,11 +310,13 @@ func TestFloat8(t *testing.T) {
 
 // FuzzDCP reads any .metadata.
 func FuzzDCP(f *testing.F) {
-	b, err := os.ReadFile("testdata/dcp/.metadata")
-	if err != nil {
-		f.Fatal(err)
+	for _, dir := range []string{"dcp", "accelerate-fsdp/pytorch_model_fsdp_0", "accelerate-fsdp/optimizer_0"} {
+		b, err := os.ReadFile(filepath.Join("testdata", dir, dcpMetadata))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
 	}
-	f.Add(b)
 	f.Add(bytes.Repeat([]byte("]"), 100))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, _, err := parseDCP(b)
