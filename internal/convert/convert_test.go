@@ -13,6 +13,8 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/pickle"
+	"trireme/internal/torchfile"
 	"trireme/tensor"
 )
 
@@ -164,6 +166,33 @@ func TestEpochs(t *testing.T) {
 	same(t, "epochs", values(t, s, checkpoint.Param), readWanted(t, "steps").values())
 	if s.Format != "checkpoint_epoch_10.pt" {
 		t.Error(s.Format)
+	}
+}
+
+// TestNumberedMoments: nothing is taken of an optimizer that names some of its parameters only, and state that is neither
+// moments nor steps is noted.
+func TestNumberedMoments(t *testing.T) {
+	f, err := torchfile.Open("testdata/accelerate-fsdp-full/optimizer.bin", torchfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	optimizer := f.Value().(*pickle.Dict)
+	v, _ := optimizer.Get("state")
+	state := v.(*pickle.Dict)
+	slots := state.Values[0].(*pickle.Dict)
+	slots.Set("max_exp_avg_sq", slots.Values[0])
+	var named Source
+	if steps, ok, err := named.addMoments(optimizer); err != nil || !ok || len(steps) != len(state.Keys) || len(named.Tensors) != 2*len(steps) {
+		t.Errorf("%v, %t, %v: %v", steps, ok, err, named.Tensors)
+	}
+	if len(named.Notes) != 1 || !strings.Contains(named.Notes[0], "max_exp_avg_sq of embed.weight") {
+		t.Errorf("notes: %q", named.Notes)
+	}
+	state.Set(int64(0), slots)
+	var numbered Source
+	if steps, ok, err := numbered.addMoments(optimizer); err != nil || ok || len(steps)+len(numbered.Tensors)+len(numbered.Notes) > 0 {
+		t.Errorf("numbered: %v, %t, %v: %v %q", steps, ok, err, numbered.Tensors, numbered.Notes)
 	}
 }
 

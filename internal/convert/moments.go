@@ -58,30 +58,35 @@ func (s *Source) addMoments(optimizer *pickle.Dict) (steps []int, ok bool, err e
 	if state == nil || len(state.Keys) == 0 {
 		return nil, false, nil
 	}
+	var found []Tensor
+	var others []string
 	for i, key := range state.Keys {
 		name, isName := key.(string)
 		slots, isDict := state.Values[i].(*pickle.Dict)
 		if !isName || !isDict {
 			return nil, false, nil
 		}
-		for _, kind := range append(adamSlots, stepSlot) {
-			v, _ := slots.Get(kind)
+		for k, v := range slots.Values {
+			kind, _ := slots.Keys[k].(string)
 			t, isTensor := v.(*torchfile.Tensor)
-			if !isTensor {
-				continue
+			switch {
+			case isTensor && slices.Contains(adamSlots, kind):
+				found = append(found, Tensor{kind, name, t.Type, t.Shape, t.ReadRange})
+			case isTensor && kind == stepSlot:
+				n, err := Tensor{kind, name, t.Type, t.Shape, t.ReadRange}.whole()
+				if err != nil {
+					return nil, false, err
+				}
+				steps = append(steps, n)
+			default:
+				others = append(others, fmt.Sprintf("%v of %s", slots.Keys[k], name))
 			}
-			one := Tensor{kind, name, t.Type, t.Shape, t.ReadRange}
-			if kind != stepSlot {
-				s.Tensors = append(s.Tensors, one)
-				continue
-			}
-			n, err := one.whole()
-			if err != nil {
-				return nil, false, err
-			}
-			steps = append(steps, n)
 		}
 	}
+	if len(others) > 0 {
+		s.note("left out of the optimizer's state, neither moments nor steps: %s", few(others))
+	}
+	s.Tensors = append(s.Tensors, found...)
 	return steps, true, nil
 }
 
