@@ -4,7 +4,7 @@ build:
 	CGO_ENABLED=0 go build -o trireme ./cmd/trireme
 
 test:
-	go test -timeout 30m ./...
+	go test -timeout 45m ./...
 
 # What to run before a commit: format, vet, staticcheck, tests.
 check:
