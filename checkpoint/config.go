@@ -202,11 +202,12 @@ func (c Config) checkTiers() error {
 	var directories []string
 	for i, t := range c.Tiers {
 		at := fmt.Sprintf("tiers[%d]", i)
+		if err := t.check(at + "."); err != nil {
+			return err
+		}
 		switch {
 		case t.SaveEveryNSteps < 0:
 			return fault.At(at+".save_every_n_steps", "is %d: it must be 0 or more", t.SaveEveryNSteps)
-		case t.check(at+".") != nil:
-			return t.check(at + ".")
 		case t.Dir != Memory:
 			directories = append(directories, t.Dir)
 		case i > 0:

@@ -77,7 +77,7 @@ func saveTo(s *Store, m ProcessGroup, meta Meta, items []Item) (SaveResult, erro
 }
 
 // stride is the distance of the calls of a save at which faults are injected. FULL_MATRIX=1 has all calls; usually scenarios
-// begin at different ones.
+// begin at different ones, by their position in the list.
 func stride(usual int) int {
 	switch {
 	case os.Getenv("FULL_MATRIX") == "1":
@@ -156,9 +156,9 @@ func holdsIn(t *testing.T, s *Store) (seed uint64, err error) {
 // TestPowerLossAnywhere cuts power before and after every call of a save, with unsynced changes
 // lost, kept or mixed, then resumes and cuts power again.
 func TestPowerLossAnywhere(t *testing.T) {
-	var points, offset atomic.Int64
+	var points atomic.Int64
 	t.Cleanup(func() { t.Logf("%d points", points.Load()) })
-	for _, s := range scenarios() {
+	for i, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
 			t.Parallel()
 			start := s.start(t)
@@ -167,7 +167,7 @@ func TestPowerLossAnywhere(t *testing.T) {
 			if raceDetector {
 				variants = 3
 			}
-			for n, cut := 1+int(offset.Add(1))%stride(4), true; cut; n += stride(4) {
+			for n, cut := 1+i%stride(4), true; cut; n += stride(4) {
 				for _, end := range []bool{false, true} {
 					fs := start.afterPowerLoss(nil, keepAll)
 					fs.powerAt, fs.powerEnd = n, end
@@ -262,13 +262,13 @@ func TestRanksOnDifferentDisks(t *testing.T) {
 
 // TestEveryCallFails fails each call of a save, once and from then on.
 func TestEveryCallFails(t *testing.T) {
-	var points, offset atomic.Int64
+	var points atomic.Int64
 	t.Cleanup(func() { t.Logf("%d points", points.Load()) })
-	for _, s := range scenarios() {
+	for i, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
 			t.Parallel()
 			start := s.start(t)
-			for n, reached := 1+int(offset.Add(1))%stride(2), true; reached; n += stride(2) {
+			for n, reached := 1+i%stride(2), true; reached; n += stride(2) {
 				for _, forGood := range []bool{false, true} {
 					fs := start.afterPowerLoss(nil, keepAll)
 					fs.failAt, fs.forGood, fs.failure = n, forGood, errInjected

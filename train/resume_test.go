@@ -274,7 +274,7 @@ func TestResumeIsExact(t *testing.T) {
 		{name: "adagrad, 1 to 4", optimizer: optim.Config{"name": "adagrad", "initial_accumulator_value": 0.1}, poison: true, cut: 6, from: 1, to: 4, first: "no_shard", then: "full_shard"},
 		{name: "state in bfloat16, 1 to 2", optimizer: optim.Config{"name": "adamw_bf16"}, cut: 5, from: 1, to: 2, first: "no_shard", then: "full_shard", back: true},
 	} {
-		if testing.Short() && i%3 > 0 {
+		if testing.Short() && i%3 > 0 { // a third of them
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {

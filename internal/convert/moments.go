@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/internal/pickle"
 	"trireme/internal/torchfile"
@@ -133,39 +132,4 @@ func (t Tensor) whole() (int, error) {
 		return 0, fmt.Errorf("%s of %s is %v, not a number of steps", t.Kind, t.Name, n)
 	}
 	return int(n), nil
-}
-
-// dcpPath is the path of a tensor in the state dict of a DCP directory, with the parameters under a key.
-func (t Tensor) dcpPath(under string) []string {
-	switch {
-	case t.Kind != checkpoint.Param:
-		return []string{"optimizer", "state", t.Name, t.Kind}
-	case under != "":
-		return []string{under, t.Name}
-	}
-	return []string{t.Name}
-}
-
-// toDCP returns the tensors to write: parameters and, if both moments of Adam are there, those and the number of steps of
-// each. Without Options.Under the directory is a state dict of parameters alone, unless torchtitan's layout has the
-// optimizer beside them. The state of other optimizers is left out.
-func (s *Source) toDCP(o Options) (all []Tensor, notes []string, err error) {
-	kinds := [][]Tensor{s.ofKind(checkpoint.Param)}
-	written := len(kinds[0])
-	if o.Under != "" || o.Names == TorchTitan {
-		first, second := s.moments()
-		kinds, written = append(kinds, first, second), written+len(first)+len(second)
-	}
-	for _, tensors := range kinds {
-		renamed, err := o.renamed(s, tensors)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, t := range renamed {
-			if all = append(all, t); t.Kind == adamSlots[0] {
-				all = append(all, s.steps(t.Name))
-			}
-		}
-	}
-	return all, s.leftOut(written), nil
 }

@@ -57,7 +57,9 @@ func (s *Source) openOptimizer(path string) error {
 	if err != nil {
 		return err
 	}
-	return s.addOptimizers(path, &pickle.Dict{Keys: []any{"optimizer"}, Values: []any{root}})
+	d := &pickle.Dict{}
+	d.Set("optimizer", root)
+	return s.addOptimizers(path, d)
 }
 
 // stateDict finds the dict of tensors in what a trainer saved.
