@@ -2,7 +2,9 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,9 +16,11 @@ type Copying struct {
 	saved  SaveResult
 }
 
-// StartCopy copies a checkpoint of s, which is not deleted meanwhile, to another Store: its files, then the manifest, and
-// the commit record last, after all bytes have been verified. Then checkpoints that to does not keep are deleted. An
-// error leaves those that are there. One copy is in progress at a time.
+// StartCopy copies a checkpoint of s, which is not deleted meanwhile, to another Store: after all its bytes have been
+// verified the manifest and the files, and the commit record last. Then checkpoints that to does not keep are deleted. An
+// error leaves those that are there. In an object store a copy that was interrupted, because its process or the store went
+// away, is continued by the next one of the same checkpoint, of any process of the run; other saves and copies of the run
+// remove it. One copy is in progress at a time.
 func (s *Store) StartCopy(ctx context.Context, path string, step int, to *Store) *Copying {
 	c := &Copying{Step: step}
 	ctx, c.cancel = context.WithCancel(ctx)
@@ -40,7 +44,7 @@ func (c *Copying) Wait() (SaveResult, error) {
 	return c.saved, err
 }
 
-// Abort ends the copy and removes its files, if the storage answers within a second. The next one removes the rest.
+// Abort ends the copy. An object store keeps its files for the next one; a file system does not.
 func (c *Copying) Abort() {
 	c.cancel()
 	<-c.task.done
@@ -57,14 +61,34 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store, prot
 	if to.run == "" {
 		to.run = c.m.Run
 	}
+	manifest, err := readAll(from, join(path, manifestName), maxManifest)
+	if err != nil {
+		return saved, fmt.Errorf("checkpoint: %w", err)
+	}
+	// Before anything is sent, so a copy that continues an attempt finds only verified bytes there.
+	damage, err := c.Verify(ctx, nil)
+	if err != nil {
+		return saved, err
+	}
+	if len(damage) > 0 {
+		return saved, damage[0].Err
+	}
 	if err := to.checkEpoch(into); err != nil {
 		return saved, err
 	}
+	into, continues := into.copying(manifest)
 	attempt, err := into.begin(to.dir, to.run, step)
 	if err != nil {
 		return saved, err
 	}
-	if saved.Path, saved.Notices, err = c.into(ctx, to, into, attempt); err != nil {
+	saved.Path, saved.Kept, saved.Notices, err = c.into(ctx, to, into, attempt, manifest)
+	switch {
+	case err == nil:
+	case continues && (ctx.Err() != nil || unavailable(err)):
+		return saved, err
+	case continues && errors.Is(err, errLater): // which has perhaps continued it
+		return saved, err
+	default:
 		return saved, to.abandon(ctx, attempt, err)
 	}
 	saved.Bytes, saved.Written.End = c.m.bytes(), time.Now()
@@ -72,38 +96,62 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store, prot
 	return saved, nil
 }
 
-// into writes all files to an attempt of a store and publishes it.
-func (c *Checkpoint) into(ctx context.Context, s *Store, to storage, attempt string) (path string, notices []string, err error) {
+// into writes what an attempt of a store does not have yet and publishes it. kept is the number of bytes of files that it
+// had.
+func (c *Checkpoint) into(ctx context.Context, s *Store, to storage, attempt string, manifest []byte) (path string, kept int64, notices []string, err error) {
+	there, err := to.ReadDir(attempt)
+	if err != nil && !errors.Is(err, errNotExist) {
+		return "", 0, nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	if !slices.Contains(there, manifestName) { // what the attempt is a copy of
+		if err := writeSmall(to, join(attempt, manifestName), manifest); err != nil {
+			return "", 0, nil, err
+		}
+	}
 	for i, f := range c.m.Files {
-		from, err := c.file(i)
+		had, err := c.send(ctx, to, attempt, i, slices.Contains(there, f.Name))
 		if err != nil {
-			return "", nil, err
+			return "", 0, nil, err
 		}
-		if err := writeFile(to, join(attempt, f.Name), f.Size, false, func(w file) error { return copyFile(ctx, w, from, f) }); err != nil {
-			return "", nil, err
-		}
-	}
-	damage, err := c.Verify(ctx, nil)
-	if err != nil {
-		return "", nil, err
-	}
-	if len(damage) > 0 {
-		return "", nil, damage[0].Err
-	}
-	manifest, err := readAll(c.fs, join(c.dir, manifestName), maxManifest)
-	if err != nil {
-		return "", nil, fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := writeSmall(to, join(attempt, manifestName), manifest); err != nil {
-		return "", nil, err
+		kept += had
 	}
 	if err := c.m.verifyFiles(to, attempt); err != nil { // another process may have removed them
-		return "", nil, fmt.Errorf("checkpoint: the copy %s: %w", attempt, err)
+		return "", 0, nil, fmt.Errorf("checkpoint: the copy %s: %w", attempt, err)
 	}
 	if err := s.checkEpoch(to); err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
-	return to.publish(s.dir, attempt, c.m.Step, c.m.Run, commitRecord(c.m, manifest))
+	path, notices, err = to.publish(s.dir, attempt, c.m.Step, c.m.Run, commitRecord(c.m, manifest))
+	return path, kept, notices, err
+}
+
+// send writes a file to an attempt, without what is there of it. kept is the size of that.
+func (c *Checkpoint) send(ctx context.Context, to storage, attempt string, i int, there bool) (kept int64, err error) {
+	f := c.m.Files[i]
+	if there {
+		err := verifyFile(to, attempt, f)
+		if err == nil {
+			return f.Size, nil
+		}
+		if unavailable(err) {
+			return 0, fmt.Errorf("checkpoint: %s %w", join(attempt, f.Name), err)
+		}
+	}
+	from, err := c.file(i)
+	if err != nil {
+		return 0, err
+	}
+	var out file
+	if err := writeFile(to, join(attempt, f.Name), f.Size, false, func(w file) error {
+		out = w
+		return copyFile(ctx, w, from, f)
+	}); err != nil {
+		return 0, err
+	}
+	if w, ok := out.(interface{ kept() int64 }); ok {
+		kept = w.kept()
+	}
+	return kept, nil
 }
 
 func copyFile(ctx context.Context, to, from file, f manifestFile) error {

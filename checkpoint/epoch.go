@@ -34,6 +34,9 @@ func Claim(ctx context.Context, tiers []*Store, restarts int) error {
 	return nil
 }
 
+// errLater is wrapped by the error of a world that a later one has replaced.
+var errLater = errors.New("a later start of the run saves there")
+
 // checkEpoch refuses to save if the run has a checkpoint of a later epoch. Saves call it before they remove anything, and
 // again before they commit.
 func (s *Store) checkEpoch(fs fileStore) error {
@@ -44,7 +47,7 @@ func (s *Store) checkEpoch(fs fileStore) error {
 	if err != nil || path == "" {
 		return err
 	}
-	return fault.Try(fmt.Errorf("checkpoint: %s is of epoch %d of the run, this world is of epoch %d: a later start of the run saves there", path, epoch, s.epoch), "end this one; the later one goes on")
+	return fault.Try(fmt.Errorf("checkpoint: %s is of epoch %d of the run, this world is of epoch %d: %w", path, epoch, s.epoch, errLater), "end this one; the later one goes on")
 }
 
 // newestEpoch returns the largest epoch above a limit of the run's valid checkpoints in dir, and one that has it. It reads

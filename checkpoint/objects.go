@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -23,13 +24,16 @@ import (
 // K is the newer, whatever the clocks. ID begins with the mark of the run: a store has no locks, so a run removes what it
 // left itself, and of others only what is old. All paths are s3://BUCKET/KEY.
 type objects struct {
-	ctx context.Context // of all requests
-	c   *objectstore.Client
+	ctx    context.Context // of all requests
+	c      *objectstore.Client
+	copied []byte // the manifest of the checkpoint that is copied; nil: a save
 }
 
 var _ storage = objects{}
 
-func (o objects) within(ctx context.Context) storage { return objects{ctx, o.c} }
+func (o objects) within(ctx context.Context) storage { return objects{ctx, o.c, o.copied} }
+
+func (o objects) copying(manifest []byte) (storage, bool) { return objects{o.ctx, o.c, manifest}, true }
 
 func (o objects) Create(path string) (file, error) {
 	at, err := objectstore.Parse(path)
@@ -96,13 +100,24 @@ func (o objects) begin(dir, run string, step int) (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	last := 0
+	last, replaced, continued := 0, false, ""
 	var kept dirName // a valid checkpoint of a step with others
 	for i, n := range found {
+		at := join(dir, n.name)
 		if n.step == step {
 			last = max(last, n.attempt)
+			if continued == "" && !replaced {
+				same, err := o.continues(at, n, run)
+				if err != nil {
+					return "", err
+				}
+				if same {
+					continued = n.name
+					continue
+				}
+			}
+			replaced = replaced || committed[i]
 		}
-		at := join(dir, n.name)
 		if !committed[i] || kept.name != "" && kept.step == n.step { // interrupted, or replaced
 			if err := o.removeOwn(at, run); err != nil {
 				return "", err
@@ -115,10 +130,26 @@ func (o objects) begin(dir, run string, step int) (string, error) {
 			}
 		}
 	}
-	if err := o.removeUploads(dir, run); err != nil {
+	if err := o.removeUploads(dir, run, continued); err != nil {
 		return "", err
 	}
+	if continued != "" {
+		return join(dir, continued), nil
+	}
 	return join(dir, fmt.Sprintf("%s-%d-%s%s", stepDir(step), last+1, runMark(run), rand.Text()[:attemptIDBytes-len(runMark(run))])), nil
+}
+
+// continues reports whether an attempt of this run has the manifest of the checkpoint that is copied: copies write it first.
+// It may be committed, if the answer to that was lost.
+func (o objects) continues(attempt string, n dirName, run string) (bool, error) {
+	if o.copied == nil || n.mark != runMark(run) {
+		return false, nil
+	}
+	there, err := readAll(o, join(attempt, manifestName), int64(len(o.copied)))
+	if unavailable(err) {
+		return false, fmt.Errorf("checkpoint: %w", err)
+	}
+	return err == nil && bytes.Equal(there, o.copied), nil
 }
 
 // runMark is the part of attempts' names that names their run.
@@ -148,9 +179,9 @@ func (o objects) removeOwn(dir, run string) error {
 	return o.abandon(dir)
 }
 
-// removeUploads ends uploads of attempts of this run, and of others that began long ago. An attempt without objects has
-// perhaps begun one.
-func (o objects) removeUploads(dir, run string) error {
+// removeUploads ends uploads of attempts of this run, except one that is continued, and of others that began long ago. An
+// attempt without objects has perhaps begun one.
+func (o objects) removeUploads(dir, run, continued string) error {
 	at, err := objectstore.Parse(dir)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -161,7 +192,7 @@ func (o objects) removeUploads(dir, run string) error {
 	}
 	for _, u := range all {
 		name, _, _ := strings.Cut(strings.TrimPrefix(u.Path.Key, at.Key+"/"), "/")
-		if n, ok := parseDir(name); !ok || n.mark != runMark(run) && time.Since(u.Began) < interrupted {
+		if n, ok := parseDir(name); !ok || name == continued || n.mark != runMark(run) && time.Since(u.Began) < interrupted {
 			continue
 		}
 		if err := o.c.RemoveUpload(o.ctx, u); err != nil {
@@ -226,63 +257,3 @@ func (o objects) abandon(attempt string) error {
 }
 
 func (o objects) remove(_, path string) error { return o.abandon(path) }
-
-// objectFile is an object as a file: written once, from its first byte to its last, or read.
-type objectFile struct {
-	fs   objects
-	path objectstore.Path
-	w    *objectstore.Writer
-	at   int64 // the next byte to write
-	r    *objectstore.Object
-}
-
-var errOrder = errors.New("objects are written once and in order")
-
-func (f *objectFile) Truncate(size int64) error {
-	if f.w != nil || f.r != nil {
-		return errOrder
-	}
-	f.w = f.fs.c.Create(f.fs.ctx, f.path, size)
-	return nil
-}
-
-func (f *objectFile) WriteAt(b []byte, off int64) (int, error) {
-	if f.w == nil || off != f.at {
-		return 0, fmt.Errorf("%s at byte %d: %w", f.path, off, errOrder)
-	}
-	n, err := f.w.Write(b)
-	f.at += int64(n)
-	return n, err
-}
-
-// Sync ends the object. It exists from then on.
-func (f *objectFile) Sync() error {
-	if f.w == nil {
-		return errOrder
-	}
-	return f.w.Commit()
-}
-
-func (f *objectFile) ReadAt(b []byte, off int64) (int, error) {
-	if f.r == nil {
-		return 0, errOrder
-	}
-	return f.r.ReadAt(b, off)
-}
-
-func (f *objectFile) Size() (int64, error) {
-	if f.r == nil {
-		return 0, errOrder
-	}
-	return f.r.Info.Size, nil
-}
-
-func (f *objectFile) Close() error {
-	if f.w != nil {
-		return f.w.Close()
-	}
-	if f.r != nil {
-		return f.r.Close()
-	}
-	return nil
-}

@@ -23,7 +23,7 @@ var allFaults = os.Getenv("TRIREME_ALL_FAULTS") != ""
 func objectStore(t testing.TB, m ProcessGroup, srv *objectstoretest.Server, cfg Config) *Store {
 	t.Helper()
 	cfg.Dir = objectDir
-	s := &Store{dir: objectDir, run: "a-run", cfg: cfg, ranks: m, fs: objects{context.Background(), srv.Client(t)}, chunk: 64, protected: -1, epoch: 3}
+	s := &Store{dir: objectDir, run: "a-run", cfg: cfg, ranks: m, fs: objects{ctx: context.Background(), c: srv.Client(t)}, chunk: 64, protected: -1, epoch: 3}
 	return s
 }
 

@@ -19,6 +19,9 @@ var _ storage = renaming{}
 
 func (d renaming) within(context.Context) storage { return d }
 
+// copying continues nothing: a file has its full size from the start, so nothing says which bytes are durable.
+func (d renaming) copying([]byte) (storage, bool) { return d, false }
+
 // begin removes unfinished saves and creates the temporary directory. The lock of the directory keeps other runs out.
 func (d renaming) begin(dir, _ string, step int) (string, error) {
 	if err := d.MkdirAll(dir); err != nil {

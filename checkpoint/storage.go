@@ -29,6 +29,9 @@ type storage interface {
 	fileStore
 	// within returns the storage with requests that end with ctx, if it has requests.
 	within(ctx context.Context) storage
+	// copying returns the storage for a copy of the checkpoint with a manifest. If it continues, begin returns the attempt of
+	// a copy of that checkpoint that was interrupted, and files of it are continued; else all attempts are new.
+	copying(manifest []byte) (fs storage, continues bool)
 	// begin removes what interrupted saves and removals of a run left in dir, and returns a new directory of an attempt.
 	begin(dir, run string, step int) (attempt string, err error)
 	// publish makes an attempt, which has all but its commit record, the checkpoint of its step, atomically, and removes
@@ -52,7 +55,7 @@ func storageAt(path string) (storage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
 	}
-	return objects{context.Background(), c}, nil
+	return objects{ctx: context.Background(), c: c}, nil
 }
 
 // filesAtOnce is the number of files that are opened at a time: those of an object store wait for the network.

@@ -72,6 +72,7 @@ func (s *Store) Dir() string { return s.dir }
 type SaveResult struct {
 	Path    string
 	Bytes   int64    // of all data files
+	Kept    int64    // bytes of them that an interrupted copy had sent (StartCopy)
 	Written Written  // how rank 0 wrote
 	Notices []string // problems that did not fail the save: old checkpoints that could not be deleted
 }

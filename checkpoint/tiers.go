@@ -128,6 +128,21 @@ func (s *Store) common(ctx context.Context, failed []Candidate) (c choice, notic
 	return c, notices, nil
 }
 
+// Newest returns the path and the step of the newest valid checkpoint of the run up to a step; "" and 0 if there is none. One
+// rank calls it, without the others.
+func (s *Store) Newest(ctx context.Context, upTo int) (path string, step int, err error) {
+	found, err := list(s.fs.within(ctx), s.dir)
+	if err != nil {
+		return "", 0, err
+	}
+	for _, f := range found {
+		if f.Err == nil && f.Step <= upTo && owns(s.run, f) {
+			return f.Path, f.Step, nil
+		}
+	}
+	return "", 0, nil
+}
+
 // StepPath returns the path of the valid checkpoint of a step in the first of several tiers that has one; "" if none has.
 // A tier that cannot be read is skipped if another one has it. All ranks call it and return the same.
 func StepPath(ctx context.Context, tiers []*Store, step int) (string, error) {

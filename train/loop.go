@@ -59,6 +59,10 @@ func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record,
 		var flight []enqueued // oldest first
 		var failed error      // of the step after them
 		read := int64(0)      // when the last result was read (trace.Now)
+		if err := r.continueCopy(ctx); err != nil {
+			yield(monitor.Record{}, err)
+			return
+		}
 		r.spans.start(r.deps.Trace)
 		if r.deps.Tracer != nil && !r.Done() {
 			r.deps.Tracer.Start(r.state.Step + 1)

@@ -95,6 +95,9 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.initState(ctx); err != nil {
 		return err
 	}
+	if err := r.findCopies(ctx); err != nil {
+		return err
+	}
 	if scaler := r.stepper.scaler; scaler != nil {
 		from, err := scaler.Resume(r.state.Scaler)
 		if err != nil {

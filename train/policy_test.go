@@ -320,8 +320,8 @@ func TestTimeLimitCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{store: store, sink: monitor.Multi(nil), copies: copies{to: store, saved: filepath.Join(t.TempDir(), "none")}}
-	r.startCopy(t.Context(), 1)
+	r := &Run{store: store, sink: monitor.Multi(nil), copies: copies{to: store, saved: filepath.Join(t.TempDir(), "none"), step: 1}}
+	r.startCopy(t.Context())
 	r.copies.running.Wait()
 	r.copies.began = now.Add(-time.Minute)
 	if err := r.noteCopy(); err != nil || r.limit.copy < time.Minute || r.copies.running != nil || r.copies.done != 0 {

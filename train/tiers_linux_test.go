@@ -3,6 +3,7 @@ package train_test
 import (
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,5 +173,20 @@ func TestTiersResume(t *testing.T) {
 				t.Errorf("the digest is %s, without a break %s", got, want)
 			}
 		})
+	}
+}
+
+// TestCopyContinuesAfterRestart: ranks that are restarted continue from memory, and the copy of the older checkpoint on disk.
+func TestCopyContinuesAfterRestart(t *testing.T) {
+	j, srv := cutCopy(t, checkpoint.Tier{Dir: checkpoint.Memory, SaveEveryNSteps: 2})
+	memory, seen := hostMemory(t), newRecording()
+	j.killAfter(t, j.config, 7, reached(srv, http.MethodPut, 3), seen, 0, memory)
+	srv.Fail()
+	j.killAfter(t, j.config, 0, nil, seen, 1, memory)
+	if !slices.Equal(seen.begun, []int64{0, 6}) || !noted(seen, "copied step-4 to ", " of it by an interrupted copy") {
+		t.Errorf("begun after %v: %q", seen.begun, seen.notes)
+	}
+	if steps, left := inLastTier(t, srv); steps[0] != 11 || !slices.Contains(steps, 4) || len(left) > 0 {
+		t.Errorf("there are steps %v, left %v", steps, left)
 	}
 }

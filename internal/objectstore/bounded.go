@@ -18,7 +18,7 @@ type bounded struct{ s3.HTTPClient }
 func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	out, err := b.HTTPClient.Do(r)
 	q := r.URL.Query()
-	if err == nil && (out.StatusCode >= 300 || r.Method != http.MethodGet || q.Has("list-type") || q.Has("uploads")) {
+	if err == nil && (out.StatusCode >= 300 || r.Method != http.MethodGet || q.Has("list-type") || q.Has("uploads") || q.Has("uploadId")) {
 		out.Body = &boundedBody{out.Body, maxText}
 	}
 	return out, err

@@ -7,6 +7,7 @@
 //	c, err := objectstore.New(ctx, objectstore.Options{})
 //	w := c.Create(ctx, at, size)  // a PUT, or a multipart upload in parallel parts
 //	w.Write(b); err = w.Commit()
+//	w := c.Continue(ctx, at, size) // the same, without the parts that an interrupted one has sent
 //	err = c.PutNew(ctx, at, b)    // only if there is no object of that name
 //	o, err := c.Open(ctx, at)     // reads ranges, ahead of a sequential reader
 //	names, err := c.ReadDir(ctx, at)

@@ -102,8 +102,13 @@ type Upload struct {
 
 // Uploads lists the unfinished uploads in a directory. A store that does not say has none: a rule of the bucket deletes
 // them with time.
-func (c *Client) Uploads(ctx context.Context, dir Path) (all []Upload, err error) {
-	in := &s3.ListMultipartUploadsInput{Bucket: &dir.Bucket, Prefix: aws.String(dir.prefix())}
+func (c *Client) Uploads(ctx context.Context, dir Path) ([]Upload, error) {
+	return c.uploads(ctx, dir, dir.prefix())
+}
+
+// uploads lists the unfinished uploads in a directory of keys with a prefix.
+func (c *Client) uploads(ctx context.Context, dir Path, prefix string) (all []Upload, err error) {
+	in := &s3.ListMultipartUploadsInput{Bucket: &dir.Bucket, Prefix: &prefix}
 	for n := 0; n < maxListed; {
 		var out *s3.ListMultipartUploadsOutput
 		err := c.do(ctx, "list the uploads in", dir, 0, func(ctx context.Context, api *s3.Client) (err error) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -39,6 +40,10 @@ type Writer struct {
 	mu    sync.Mutex
 	err   error // of the first part that failed
 	ended bool
+
+	continues bool                 // Continue, not Create
+	sent      map[int32]types.Part // of the upload that it continues
+	kept      atomic.Int64         // bytes of them that were not sent again
 }
 
 var errSize = errors.New("another number of bytes than announced was written")
@@ -124,6 +129,10 @@ func (w *Writer) send() error {
 
 func (w *Writer) sendPart(number int32, b []byte) (done types.CompletedPart, err error) {
 	sum := checksum(b)
+	if done, ok := w.had(number, len(b), sum); ok {
+		w.kept.Add(int64(len(b)))
+		return done, nil
+	}
 	err = w.c.do(w.ctx, "write", w.at, int64(len(b)), func(ctx context.Context, api *s3.Client) error {
 		out, err := api.UploadPart(ctx, &s3.UploadPartInput{
 			Bucket: &w.at.Bucket, Key: &w.at.Key, UploadId: &w.id, PartNumber: &number, Body: bytes.NewReader(b), ContentLength: aws.Int64(int64(len(b))),
@@ -138,8 +147,13 @@ func (w *Writer) sendPart(number int32, b []byte) (done types.CompletedPart, err
 	return done, err
 }
 
-// begin starts the upload.
+// begin starts the upload, or continues one.
 func (w *Writer) begin() error {
+	if w.id == "" && w.continues {
+		if err := w.takeUp(); err != nil {
+			return err
+		}
+	}
 	if w.id != "" {
 		return nil
 	}
@@ -198,12 +212,12 @@ func (w *Writer) complete() error {
 }
 
 // Close ends a Writer. Without Commit it removes what was sent, and waits for that within the time of one attempt. If
-// the context has ended, it does not wait, and leaves the upload to RemoveAll.
+// the context has ended, it does not wait, and leaves the upload to RemoveAll. A Writer of Continue leaves it in any case.
 func (w *Writer) Close() error {
 	w.cancel(errors.New("the write was given up"))
 	w.wg.Wait()
 	w.buf = nil
-	if w.ended || w.id == "" || w.parent.Err() != nil {
+	if w.ended || w.continues || w.id == "" || w.parent.Err() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(w.parent, w.c.o.Limit)

@@ -4,6 +4,6 @@
 //	dir := "s3://" + objectstoretest.Bucket + "/run"
 //	srv.Fail(objectstoretest.Failure{Kind: objectstoretest.CutAfter, From: 3, To: 3})
 //
-// A Server checks signatures of content and checksums, has multipart uploads and conditional writes, and lists in
-// short pages.
+// A Server checks signatures of content and checksums, has multipart uploads and conditional writes, and lists objects and parts
+// in short pages.
 package objectstoretest

@@ -3,8 +3,10 @@ package objectstoretest
 import (
 	"encoding/xml"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +33,47 @@ func (s *Server) listUploads(a *answer, prefix string) {
 		if strings.HasPrefix(s.uploads[id].key, prefix) {
 			out.Upload = append(out.Upload, entry{s.uploads[id].key, id, s.uploads[id].began.UTC().Format(timeFormat)})
 		}
+	}
+	a.xml(out)
+}
+
+func (s *Server) listParts(a *answer, key string, q url.Values) {
+	type entry struct {
+		PartNumber     int
+		Size           int
+		ETag           string
+		ChecksumCRC32C string `xml:",omitempty"`
+	}
+	out := struct {
+		XMLName              xml.Name `xml:"ListPartsResult"`
+		UploadId             string
+		IsTruncated          bool
+		NextPartNumberMarker int `xml:",omitempty"`
+		Part                 []entry
+	}{UploadId: q.Get("uploadId")}
+	if s.noParts != 0 {
+		a.fail(s.noParts, "NotImplemented", "Parts are not listed here.")
+		return
+	}
+	u := s.uploads[out.UploadId]
+	if u == nil || u.key != key {
+		a.fail(http.StatusNotFound, "NoSuchUpload", "The upload does not exist.")
+		return
+	}
+	after, _ := strconv.Atoi(q.Get("part-number-marker")) // none is 0
+	for _, number := range slices.Sorted(maps.Keys(u.parts)) {
+		if number <= after {
+			continue
+		}
+		if len(out.Part) == pageSize {
+			out.IsTruncated, out.NextPartNumberMarker = true, out.Part[pageSize-1].PartNumber
+			break
+		}
+		p := entry{number, len(u.parts[number]), newObject(u.parts[number]).tag, Checksum(u.parts[number])}
+		if s.noSums {
+			p.ChecksumCRC32C = ""
+		}
+		out.Part = append(out.Part, p)
 	}
 	a.xml(out)
 }

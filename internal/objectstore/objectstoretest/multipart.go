@@ -40,6 +40,7 @@ func (s *Server) part(a *answer, q url.Values, body []byte) {
 		return
 	}
 	u.parts[number] = bytes.Clone(body)
+	s.received += int64(len(body))
 	a.header.Set("ETag", newObject(body).tag)
 }
 

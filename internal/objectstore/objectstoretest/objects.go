@@ -35,6 +35,7 @@ func (s *Server) put(a *answer, key string, r *http.Request, body []byte) {
 	}
 	o := newObject(slices.Clone(body))
 	s.objects[key] = o
+	s.received += int64(len(body))
 	a.header.Set("ETag", o.tag)
 }
 

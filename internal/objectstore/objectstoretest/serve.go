@@ -128,6 +128,8 @@ func (s *Server) answer(a *answer, r *http.Request, body []byte) {
 		s.listUploads(a, q.Get("prefix"))
 	case r.Method == http.MethodGet && key == "":
 		s.list(a, q)
+	case r.Method == http.MethodGet && q.Has("uploadId"):
+		s.listParts(a, key, q)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		s.read(a, key, r)
 	case r.Method == http.MethodPost && q.Has("uploads"):

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,9 @@ type Server struct {
 	failures []Failure
 	after    map[string]*event
 	bytes    int64
+	received int64
+	noParts  int  // the status of lists of parts; 0: they are answered
+	noSums   bool // lists of parts have no checksums
 	server   *httptest.Server
 }
 
@@ -135,6 +139,57 @@ func (s *Server) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
+}
+
+// Received is the number of bytes of objects and parts that were written so far, also those written again.
+func (s *Server) Received() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.received
+}
+
+// Stored is the number of bytes of the objects and of the parts of unfinished uploads whose keys begin with a prefix.
+func (s *Server) Stored(prefix string) (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, o := range s.objects {
+		if strings.HasPrefix(key, prefix) {
+			n += int64(len(o.data))
+		}
+	}
+	for _, u := range s.uploads {
+		for _, b := range u.parts {
+			if strings.HasPrefix(u.key, prefix) {
+				n += int64(len(b))
+			}
+		}
+	}
+	return n
+}
+
+// SetPart stores a part of the unfinished uploads of a key.
+func (s *Server) SetPart(key string, number int, b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.uploads {
+		if u.key == key {
+			u.parts[number] = slices.Clone(b)
+		}
+	}
+}
+
+// RefuseParts answers later lists of parts with a status; 0 lists them.
+func (s *Server) RefuseParts(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noParts = status
+}
+
+// HideSums leaves the checksums out of later lists of parts, as some stores do.
+func (s *Server) HideSums() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noSums = true
 }
 
 // Requests is the number of requests so far.
