@@ -48,26 +48,48 @@ func (a *Attention) BackwardScratch() int {
 	return n
 }
 
+// AttentionPart is what a task computes of the gradients: dq of queries [Q0,Q1), and dk and dv of keys [K0,K1), all of them, or
+// one of both ranges and nothing of the other. Bounds other than T are multiples of AttentionBlock.
+type AttentionPart struct{ Q0, Q1, K0, K1 int }
+
+// queries and keys are those that a part reads.
+func (p AttentionPart) queries(t int) (lo, hi int) {
+	if p.Q0 == p.Q1 {
+		return 0, t
+	}
+	return p.Q0, p.Q1
+}
+
+func (p AttentionPart) keys(t int) (lo, hi int) {
+	if p.K0 == p.K1 {
+		return 0, t
+	}
+	return p.K0, p.K1
+}
+
 // Backward computes the gradients dq [T Group*E], dk and dv [T E] from do, with the shapes of
 // Forward. With P the probabilities and D = rowsum(do*o):
 //
 //	dv = P^T do,  dS = P * (do v^T - D) * Scale,  dq = dS k,  dk = dS^T q
 //
-// With dropout and its multipliers M, P*M replaces P in dv, and M * do v^T replaces do v^T.
-func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
+// With dropout and its multipliers M, P*M replaces P in dv, and M * do v^T replaces do v^T. Parts have the bits of the
+// full gradients, and compute P and dS for themselves: keys and queries apart are 7 products instead of 5.
+func (a *Attention) Backward(scratch []float32, part AttentionPart, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
 	ops := attnOps(impl.Current())
 	if a.tiled() {
-		a.backwardTiles(ops, scratch, dq, dk, dv, do, o, lse, q, k, v)
+		a.backwardTiles(ops, scratch, part, dq, dk, dv, do, o, lse, q, k, v)
 		return
 	}
 	b, _ := a.backwardScratch(scratch)
 	e := roundUp(a.E, 16)
 	whole := a.T > attnKeys
-	if whole {
+	if whole && part.Q0 < part.Q1 {
 		clear(b.dq)
 	}
-	for c := 0; c < a.T; c += attnKeys {
-		n := min(attnKeys, a.T-c)
+	q0, q1 := part.queries(a.T)
+	k0, k1 := part.keys(a.T)
+	for c := k0; c < k1; c = (c/attnKeys + 1) * attnKeys { // sums of dq have chunks at multiples of their size
+		n := min(attnKeys-c%attnKeys, k1-c)
 		a.packTransposed(ops, b.kt, b.wide, k.From(c, 0), 0, n)
 		a.packTransposed(ops, b.vt, b.wide, v.From(c, 0), 0, n)
 		for j := 0; j < n; j += attnQueries {
@@ -76,14 +98,18 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 		clear(b.dk)
 		clear(b.dv)
 		for g := range a.Group {
-			for i := 0; i < a.T; i += attnQueries {
-				rows := min(attnQueries, a.T-i)
+			for i := q0; i < q1; i += attnQueries {
+				rows := min(attnQueries, q1-i)
 				col := g * a.E
 				acc := b.dq
 				if whole {
 					acc = b.dq[(g*roundUp(a.T, attnQueries)+i)*e:]
 				}
-				if !a.backwardBlock(ops, &b, g, acc, whole, do.From(i, col), o.From(i, col), lse[g*a.LSE+i:], q.From(i, col), i, rows, c) && !whole {
+				seen := a.backwardBlock(ops, &b, part, g, acc, whole, do.From(i, col), o.From(i, col), lse[g*a.LSE+i:], q.From(i, col), i, rows, c, n)
+				if part.Q0 == part.Q1 {
+					continue
+				}
+				if !seen && !whole {
 					clear(acc[:rows*e])
 				}
 				if c+n == a.T {
@@ -91,7 +117,7 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 				}
 			}
 		}
-		for j := 0; j < n; j += attnQueries {
+		for j := 0; j < n && part.K0 < part.K1; j += attnQueries {
 			rows := min(attnQueries, n-j)
 			// Queries were packed times Scale*log2(e).
 			a.unpack(ops, dk.From(c+j, 0), b.dk[j*e:], b.wide, rows, []float32{math.Ln2}, 0)
@@ -100,11 +126,10 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 	}
 }
 
-// backwardBlock adds the contributions of queries [i,i+rows) and the chunk of keys from c, if any of
-// them is visible.
-func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, g int, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c int) bool {
+// backwardBlock adds the contributions of queries [i,i+rows) and the n keys from c, if any of them is visible.
+func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, part AttentionPart, g int, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c, n int) bool {
 	var t attnTile
-	if !t.trim(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
+	if !t.trim(&a.Mask, i, rows, c, roundUp(c+n, 16)) {
 		return false
 	}
 	ld, e := a.scoreStride(), roundUp(a.E, 16)
@@ -136,8 +161,12 @@ func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, g int, dq []floa
 	if a.Drop.Below > 0 {
 		a.dropGradient(b.p, b.dp, ld, &t, d[:], g, i, c)
 	}
-	t.overKeys(ops, dq, e, b.dp, ld, b.k, e, accumulate)
-	t.overQueries(ops, b.dv, e, b.p, ld, b.do, e)
-	t.overQueries(ops, b.dk, e, b.dp, ld, b.q, e)
+	if part.Q0 < part.Q1 {
+		t.overKeys(ops, dq, e, b.dp, ld, b.k, e, accumulate)
+	}
+	if part.K0 < part.K1 {
+		t.overQueries(ops, b.dv, e, b.p, ld, b.do, e)
+		t.overQueries(ops, b.dk, e, b.dp, ld, b.q, e)
+	}
 	return true
 }

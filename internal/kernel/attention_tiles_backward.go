@@ -51,32 +51,38 @@ func (a *Attention) tiledBackwardScratch(mem []float32) (b tiledBackward, n int)
 func (a *Attention) queryStride(steps int) int { return steps*tileRows + 16 }
 
 // backwardTiles is Backward by tiles.
-func (a *Attention) backwardTiles(ops attnOps, scratch []float32, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
+func (a *Attention) backwardTiles(ops attnOps, scratch []float32, part AttentionPart, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
 	b, _ := a.tiledBackwardScratch(scratch)
-	clear(b.dk)
-	clear(b.dv)
+	width := b.e * tileDepth
+	clear(b.dk[part.K0*width : roundUp(part.K1, tiledBlock)*width])
+	clear(b.dv[part.K0*width : roundUp(part.K1, tiledBlock)*width])
 	kept := float32(1)
 	if a.Drop.Below > 0 {
 		kept = a.Drop.Scale
 	}
+	q0, q1 := part.queries(a.T)
+	k0, k1 := part.keys(a.T)
 	for g := range a.Group {
-		for c := 0; c < a.T; c += tiledQueries {
-			n, col := min(tiledQueries, a.T-c), g*a.E
+		for c := q0; c < q1; c += tiledQueries {
+			n, col := min(tiledQueries, q1-c), g*a.E
+			first, last := a.Mask.span(c, c+n)
+			if first, last = max(first, k0), min(last, k1); first >= last && part.Q0 == part.Q1 {
+				continue
+			}
 			a.takeChunk(ops, &b, do.From(c, col), o.From(c, col), lse[g*a.LSE+c:], q.From(c, col), n, kept)
 			clear(b.dq)
-			first, last := a.Mask.span(c, c+n)
 			for j := first / tiledBlock * tiledBlock; j < last; j += tiledBlock {
-				a.backwardTilesBlock(ops, &b, g, k, v, c, n, j)
+				a.backwardTilesBlock(ops, &b, part, g, k, v, c, n, j)
 			}
-			for i := 0; i < n; i += attnQueries {
+			for i := 0; i < n && part.Q0 < part.Q1; i += attnQueries {
 				a.unpackColumns(ops, dq.From(c+i, col), b.dq[i:], a.queryStride(b.queries), b.back, b.wide, min(attnQueries, n-i), []float32{a.Scale * kept}, 0)
 			}
 		}
 	}
-	for j := 0; j < a.T; j += attnQueries {
-		rows := min(attnQueries, a.T-j)
-		a.unpackWide(ops, dk.From(j, 0), b.dk[j*b.e*tileDepth:], b.back, b.wide, rows, a.Scale*kept)
-		a.unpackWide(ops, dv.From(j, 0), b.dv[j*b.e*tileDepth:], b.back, b.wide, rows, kept)
+	for j := part.K0; j < part.K1; j += attnQueries {
+		rows := min(attnQueries, part.K1-j)
+		a.unpackWide(ops, dk.From(j, 0), b.dk[j*width:], b.back, b.wide, rows, a.Scale*kept)
+		a.unpackWide(ops, dv.From(j, 0), b.dv[j*width:], b.back, b.wide, rows, kept)
 	}
 }
 
@@ -120,7 +126,7 @@ func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, do, o AttentionRows
 }
 
 // backwardTilesBlock adds the contributions of the n queries from c and the block of keys from j.
-func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, v AttentionRows, c, n, j int) {
+func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, part AttentionPart, g int, k, v AttentionRows, c, n, j int) {
 	e := b.e
 	for h := range 2 {
 		from, rows := j+h*tileRows, min(tileRows, a.T-j-h*tileRows)
@@ -154,10 +160,14 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, 
 		return
 	}
 	steps := end - begin
-	over := tilesOf{2, e, steps, b.queries * tileElems, b.queries * tileElems, 0}
-	tiles(over, b.p[begin*tileElems:], b.do.pairs[begin*tileElems:], b.dv[j*e*tileDepth:], e*tileDepth, false)
-	tiles(over, b.ds[begin*tileElems:], b.q.pairs[begin*tileElems:], b.dk[j*e*tileDepth:], e*tileDepth, false)
-	tiles(tilesOf{e, steps, 2, 2 * tileElems, 2 * tileElems, 0}, b.kt, b.pairs[2*begin*tileElems:], b.dq[begin*tileRows:], a.queryStride(b.queries), false)
+	if part.K0 < part.K1 {
+		over := tilesOf{2, e, steps, b.queries * tileElems, b.queries * tileElems, 0}
+		tiles(over, b.p[begin*tileElems:], b.do.pairs[begin*tileElems:], b.dv[j*e*tileDepth:], e*tileDepth, false)
+		tiles(over, b.ds[begin*tileElems:], b.q.pairs[begin*tileElems:], b.dk[j*e*tileDepth:], e*tileDepth, false)
+	}
+	if part.Q0 < part.Q1 {
+		tiles(tilesOf{e, steps, 2, 2 * tileElems, 2 * tileElems, 0}, b.kt, b.pairs[2*begin*tileElems:], b.dq[begin*tileRows:], a.queryStride(b.queries), false)
+	}
 }
 
 // clearStep zeroes one block of queries.

@@ -213,10 +213,10 @@ func TestAttentionTilesWhole(t *testing.T) {
 				_, n := a.forwardScratch(nil, true)
 				a.forward(true, make([]float32, n), o, lse, q, k, v, 0, c.t)
 				_, n = a.tiledBackwardScratch(nil)
-				a.backwardTiles(ops, make([]float32, n), dq, dk, dv, do, o, lse, q, k, v)
+				a.backwardTiles(ops, make([]float32, n), AttentionPart{0, c.t, 0, c.t}, dq, dk, dv, do, o, lse, q, k, v)
 			} else {
 				a.Forward(make([]float32, a.ForwardScratch()), o, lse, q, k, v, 0, c.t)
-				a.Backward(make([]float32, a.BackwardScratch()), dq, dk, dv, do, o, lse, q, k, v)
+				a.Backward(make([]float32, a.BackwardScratch()), AttentionPart{0, c.t, 0, c.t}, dq, dk, dv, do, o, lse, q, k, v)
 			}
 			return result{o.F32, lse, dq.F32, dk.F32, dv.F32}
 		}

@@ -37,6 +37,17 @@ func (p Parts) limits() (steps, cols int) {
 	return 24, 768
 }
 
+// GemmUnits returns the rows and columns of a tile of GemmParts for matrices like a and b, and the columns of b for which it
+// packs a once. Parts of a product should be multiples of a tile.
+func GemmUnits(parts Parts, a, b Matrix) (rows, cols, block int) {
+	if parts.ByTiles(a, b) {
+		_, block = parts.limits()
+		return tileRows, tileRows, block
+	}
+	s := gemmShapes[impl.Current()]
+	return s.mr, s.nr, s.nc
+}
+
 // GemmParts is Gemm, with float32 operands as sums of bfloat16 numbers where the processor has tiles:
 // each 32 of k add every product of partProducts, one after the other, as gemmTiles adds one, but with k and k+16 as
 // a pair, which packing has beside each other. Henry,

@@ -47,7 +47,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	})
 }
 
-// AttentionBackward runs a task per sequence and key and value head, longest sequences first.
+// AttentionBackward runs a task per sequence and key and value head, or more, smaller ones (attention_parts.go).
 func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	const op = "attention backward"
 	n := checkAttention(op, p, lse, docs, []*tensor.Tensor{q, o, do, dq}, []*tensor.Tensor{k, v, dk, dv})
@@ -59,10 +59,12 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 	c.clearPadding(op, dq, dk, dv)
 	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
 	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
-	b.pool.run(len(c.seqs)*p.KVHeads, func(tile, thread int) {
-		s, head := &c.seqs[tile/p.KVHeads], tile%p.KVHeads
+	tasks := c.backwardTasks(b.pool.threads)
+	b.pool.run(len(tasks), func(tile, thread int) {
+		t := &tasks[tile]
+		s, head := t.seq, t.head
 		u := c.unit(s, head)
-		u.Backward(c.mem(thread), c.query(dqr, s, head), c.key(dkr, s, head), c.key(dvr, s, head), c.query(dor, s, head), c.query(or, s, head),
+		u.Backward(c.mem(thread), t.part, c.query(dqr, s, head), c.key(dkr, s, head), c.key(dvr, s, head), c.query(dor, s, head), c.query(or, s, head),
 			c.lse(l, s, head), c.query(qr, s, head), c.key(kr, s, head), c.key(vr, s, head))
 	})
 }

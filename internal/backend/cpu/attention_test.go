@@ -312,7 +312,7 @@ func TestAttentionBits(t *testing.T) {
 			}
 			base := newAttnData(one, c)
 			base.run(c)
-			for _, threads := range []int{2, 3} {
+			for _, threads := range []int{2, 3, 16} {
 				b := attnBackend(t, threads)
 				d := newAttnData(b, c)
 				d.run(c)
@@ -385,7 +385,7 @@ func TestAttentionUnevenSequences(t *testing.T) {
 				}
 				all.t += int(starts[len(lengths)])
 				var one []float64
-				for _, threads := range []int{1, 3} {
+				for _, threads := range []int{1, 3, 40} {
 					b := attnBackend(t, threads)
 					d := newAttnData(b, all)
 					d.starts = ints(b, starts...)

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"trireme/internal/kernel"
 	"trireme/tensor"
 )
@@ -61,15 +63,20 @@ type product struct {
 	rows, cols int
 }
 
-// Smaller tiles do not amortize packing of the other operand.
+// Costs of a tile beside its multiply-adds, in multiply-adds, and the part of a tile by which threads end apart, because other
+// work runs beside them.
 const (
-	minRows = 448
-	minCols = 384
+	packCost = 8       // of an element that a tile packs
+	tileCost = 1 << 14 // of taking a tile
+	apart    = 0.03
 )
 
-// split makes one tile for one thread, else several per thread to balance load, or one per thread of a product by matrix
-// tiles, which takes little more time than packing its operands for each. It splits columns
-// first: a tile packs a column block once for all rows, but rows for a few columns at a time.
+// most is the largest number of tiles of a thread. More of them balance load, and pack operands more often. A product by
+// matrix tiles takes little more time than packing its operands.
+const most = 3
+
+// split makes one tile for one thread, else tiles of about equal size, for which the threads take the least time. A tile
+// packs its columns of b once, and its rows of a for each block of columns.
 func (p *product) split(threads int) {
 	p.rows, p.cols = p.m, p.n
 	if threads == 1 || p.m*p.n*p.k < smallProduct {
@@ -79,25 +86,26 @@ func (p *product) split(threads int) {
 		p.cols = partSize(p.n, 4*threads, 16, 16)
 		return
 	}
-	want := 3 * threads
+	each := most
 	if p.parts.ByTiles(p.a, p.b) {
-		want = threads
+		each = 1
 	}
-	have := p.batch
-	if have < want {
-		p.cols = partSize(p.n, (want+have-1)/have, minCols, 64)
-		have *= (p.n + p.cols - 1) / p.cols
-	}
-	if have < want {
-		p.rows = partSize(p.m, (want+have-1)/have, minRows, 56)
-		have *= (p.m + p.rows - 1) / p.rows
-	}
-	if have < threads { // narrow and short: less than the efficient tile size
-		p.cols = partSize(p.n, threads, 64, 64)
-	}
-	if have = p.tiles(); have < threads { // more threads than columns
-		_, across := p.grid()
-		p.rows = partSize(p.m, (2*threads+p.batch*across-1)/(p.batch*across), 56, 56)
+	height, width, block := kernel.GemmUnits(p.parts, p.a, p.b)
+	try, least := *p, math.Inf(1)
+	for down := 1; down == 1 || (down-1)*height < p.m; down++ {
+		if shortest := p.batch * p.n * (p.m + packCost*down) / threads; down > each*threads || float64(shortest) > least {
+			break // more rows of tiles only pack b more often
+		}
+		for per := 1; per <= each; per++ {
+			across := max(1, per*threads/(p.batch*down))
+			try.rows, try.cols = partSize(p.m, down, height, height), partSize(p.n, across, width, width)
+			inTurn := (try.tiles() + threads - 1) / threads
+			packed := try.cols + try.rows*((try.cols+block-1)/block)
+			tile := float64(try.rows*try.cols+packCost*packed) + tileCost/float64(p.k)
+			if t := (float64(inTurn) + apart) * tile; t < least {
+				least, p.rows, p.cols = t, try.rows, try.cols
+			}
+		}
 	}
 }
 

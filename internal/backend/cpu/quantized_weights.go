@@ -56,11 +56,14 @@ func (b *Backend) matVecQuantized(y, x operand, q quantizedMatrix) {
 	y.store(0, out)
 }
 
-// dequantizedElems is the number of weights that a thread dequantizes before it multiplies by them.
-const dequantizedElems = 1 << 18
+// The largest numbers of weights and of columns that a thread dequantizes before it multiplies by them.
+const (
+	dequantizedElems = 1 << 18
+	dequantizedCols  = 384
+)
 
 func (b *Backend) matMulQuantized(c kernel.Matrix, x operand, q quantizedMatrix, m int) {
-	cols := min(q.n, max(64, min(minCols, dequantizedElems/max(1, q.k))/64*64))
+	cols := min(q.n, max(64, min(dequantizedCols, dequantizedElems/max(1, q.k))/64*64))
 	size, gemm, threads := cols*q.k, kernel.GemmScratch(m, cols, q.k), b.pool.threads
 	weights, other := b.scratch(threads*size*x.dt.Size()), b.scratch(threads*(gemm+q.k)*4)
 	defer weights.release()
