@@ -48,8 +48,8 @@ func (a *Attention) BackwardScratch() int {
 	return n
 }
 
-// AttentionPart is what a task computes of the gradients: dq of queries [Q0,Q1), and dk and dv of keys [K0,K1), all of them, or
-// one of both ranges and nothing of the other. Bounds other than T are multiples of AttentionBlock.
+// AttentionPart selects the gradients that a task computes: dq of queries [Q0,Q1), dk and dv of keys [K0,K1). Both ranges are
+// full, or one is empty. Bounds other than T are multiples of AttentionBlock.
 type AttentionPart struct{ Q0, Q1, K0, K1 int }
 
 // queries and keys are those that a part reads.

@@ -66,7 +66,7 @@ func (c *attentionCall) backwardTask(s *attentionSeq, head int, part kernel.Atte
 	switch {
 	case part.K0 == part.K1:
 		t.cost = queryProducts * c.pairs(s, part.Q0, part.Q1)
-	case part.Q0 == part.Q1: // in a causal sequence the last key is seen by as many queries as the first query sees keys
+	case part.Q0 == part.Q1: // the causal mask is symmetric: key n-1-i is seen by i+1 queries
 		t.cost = keyProducts * c.pairs(s, s.n-part.K1, s.n-part.K0)
 	default:
 		t.cost = allProducts * c.pairs(s, 0, s.n)
