@@ -14,7 +14,7 @@ func TestAttentionParts(t *testing.T) {
 	for _, c := range []struct {
 		t, e, group, window, docs int
 		drop                      float64
-	}{{130, 40, 2, 0, 0, 0}, {700, 16, 1, 90, 0, 0.2}, {1100, 16, 2, 0, 5, 0}, {600, 8, 1, 0, 0, 0.1}} {
+	}{{130, 40, 2, 0, 0, 0}, {600, 8, 1, 90, 0, 0.2}, {580, 5, 1, 0, 5, 0}} {
 		a := Attention{T: c.t, E: c.e, Group: c.group, LSE: c.t, Scale: 0.3}
 		a.Mask = AttentionMask{Lo: make([]int32, c.t), Hi: make([]int32, c.t)}
 		var docs []int32
@@ -43,7 +43,7 @@ func TestAttentionParts(t *testing.T) {
 		impl.Each(t, func(t *testing.T) {
 			for i, x := range of {
 				for _, tiled := range []bool{false, true} {
-					if tiled && i == 0 {
+					if tiled && (i == 0 || testing.Short() && c.t > attnKeys) {
 						continue
 					}
 					zeros := func(cols int) AttentionRows { return AttentionRows{F32: make([]float32, c.t*cols), Stride: cols} }
