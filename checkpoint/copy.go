@@ -84,9 +84,7 @@ func (s *Store) copy(ctx context.Context, path string, step int, to *Store, prot
 	saved.Path, saved.Kept, saved.Notices, err = c.into(ctx, to, into, attempt, manifest)
 	switch {
 	case err == nil:
-	case continues && (ctx.Err() != nil || unavailable(err)):
-		return saved, err
-	case continues && errors.Is(err, errLater): // which has perhaps continued it
+	case continues && (ctx.Err() != nil || unavailable(err) || errors.Is(err, errLater)): // the next copy continues it, or a later start has
 		return saved, err
 	default:
 		return saved, to.abandon(ctx, attempt, err)

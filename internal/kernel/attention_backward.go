@@ -52,19 +52,20 @@ func (a *Attention) BackwardScratch() int {
 // full, or one is empty. Bounds other than T are multiples of AttentionBlock.
 type AttentionPart struct{ Q0, Q1, K0, K1 int }
 
-// queries and keys are those that a part reads.
-func (p AttentionPart) queries(t int) (lo, hi int) {
-	if p.Q0 == p.Q1 {
-		return 0, t
-	}
-	return p.Q0, p.Q1
-}
+func (p AttentionPart) hasQueries() bool { return p.Q0 < p.Q1 }
 
-func (p AttentionPart) keys(t int) (lo, hi int) {
-	if p.K0 == p.K1 {
-		return 0, t
+func (p AttentionPart) hasKeys() bool { return p.K0 < p.K1 }
+
+// reads returns the queries and the keys of t positions that a part reads.
+func (p AttentionPart) reads(t int) (q0, q1, k0, k1 int) {
+	q0, q1, k0, k1 = p.Q0, p.Q1, p.K0, p.K1
+	if !p.hasQueries() {
+		q0, q1 = 0, t
 	}
-	return p.K0, p.K1
+	if !p.hasKeys() {
+		k0, k1 = 0, t
+	}
+	return q0, q1, k0, k1
 }
 
 // Backward computes the gradients dq [T Group*E], dk and dv [T E] from do, with the shapes of
@@ -83,20 +84,21 @@ func (a *Attention) Backward(scratch []float32, part AttentionPart, dq, dk, dv, 
 	b, _ := a.backwardScratch(scratch)
 	e := roundUp(a.E, 16)
 	whole := a.T > attnKeys
-	if whole && part.Q0 < part.Q1 {
+	if whole && part.hasQueries() {
 		clear(b.dq)
 	}
-	q0, q1 := part.queries(a.T)
-	k0, k1 := part.keys(a.T)
-	for c := k0; c < k1; c = (c/attnKeys + 1) * attnKeys { // sums of dq have chunks at multiples of their size
-		n := min(attnKeys-c%attnKeys, k1-c)
+	q0, q1, k0, k1 := part.reads(a.T)
+	for c := k0; c < k1; c += attnKeys { // where dq is computed, k0 is 0, and its sums have the same chunks in all parts
+		n := min(attnKeys, k1-c)
 		a.packTransposed(ops, b.kt, b.wide, k.From(c, 0), 0, n)
 		a.packTransposed(ops, b.vt, b.wide, v.From(c, 0), 0, n)
-		for j := 0; j < n; j += attnQueries {
+		for j := 0; j < n && part.hasQueries(); j += attnQueries {
 			a.pack(ops, b.k[j*e:], k.From(c+j, 0), min(attnQueries, n-j), 1)
 		}
-		clear(b.dk)
-		clear(b.dv)
+		if part.hasKeys() {
+			clear(b.dk)
+			clear(b.dv)
+		}
 		for g := range a.Group {
 			for i := q0; i < q1; i += attnQueries {
 				rows := min(attnQueries, q1-i)
@@ -106,7 +108,7 @@ func (a *Attention) Backward(scratch []float32, part AttentionPart, dq, dk, dv, 
 					acc = b.dq[(g*roundUp(a.T, attnQueries)+i)*e:]
 				}
 				seen := a.backwardBlock(ops, &b, part, g, acc, whole, do.From(i, col), o.From(i, col), lse[g*a.LSE+i:], q.From(i, col), i, rows, c, n)
-				if part.Q0 == part.Q1 {
+				if !part.hasQueries() {
 					continue
 				}
 				if !seen && !whole {
@@ -117,7 +119,7 @@ func (a *Attention) Backward(scratch []float32, part AttentionPart, dq, dk, dv, 
 				}
 			}
 		}
-		for j := 0; j < n && part.K0 < part.K1; j += attnQueries {
+		for j := 0; j < n && part.hasKeys(); j += attnQueries {
 			rows := min(attnQueries, n-j)
 			// Queries were packed times Scale*log2(e).
 			a.unpack(ops, dk.From(c+j, 0), b.dk[j*e:], b.wide, rows, []float32{math.Ln2}, 0)
@@ -161,10 +163,10 @@ func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, part AttentionPa
 	if a.Drop.Below > 0 {
 		a.dropGradient(b.p, b.dp, ld, &t, d[:], g, i, c)
 	}
-	if part.Q0 < part.Q1 {
+	if part.hasQueries() {
 		t.overKeys(ops, dq, e, b.dp, ld, b.k, e, accumulate)
 	}
-	if part.K0 < part.K1 {
+	if part.hasKeys() {
 		t.overQueries(ops, b.dv, e, b.p, ld, b.do, e)
 		t.overQueries(ops, b.dk, e, b.dp, ld, b.q, e)
 	}

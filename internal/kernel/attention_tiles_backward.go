@@ -60,13 +60,12 @@ func (a *Attention) backwardTiles(ops attnOps, scratch []float32, part Attention
 	if a.Drop.Below > 0 {
 		kept = a.Drop.Scale
 	}
-	q0, q1 := part.queries(a.T)
-	k0, k1 := part.keys(a.T)
+	q0, q1, k0, k1 := part.reads(a.T)
 	for g := range a.Group {
 		for c := q0; c < q1; c += tiledQueries {
 			n, col := min(tiledQueries, q1-c), g*a.E
 			first, last := a.Mask.span(c, c+n)
-			if first, last = max(first, k0), min(last, k1); first >= last && part.Q0 == part.Q1 {
+			if first, last = max(first, k0), min(last, k1); first >= last && !part.hasQueries() {
 				continue
 			}
 			a.takeChunk(ops, &b, do.From(c, col), o.From(c, col), lse[g*a.LSE+c:], q.From(c, col), n, kept)
@@ -74,7 +73,7 @@ func (a *Attention) backwardTiles(ops attnOps, scratch []float32, part Attention
 			for j := first / tiledBlock * tiledBlock; j < last; j += tiledBlock {
 				a.backwardTilesBlock(ops, &b, part, g, k, v, c, n, j)
 			}
-			for i := 0; i < n && part.Q0 < part.Q1; i += attnQueries {
+			for i := 0; i < n && part.hasQueries(); i += attnQueries {
 				a.unpackColumns(ops, dq.From(c+i, col), b.dq[i:], a.queryStride(b.queries), b.back, b.wide, min(attnQueries, n-i), []float32{a.Scale * kept}, 0)
 			}
 		}
@@ -160,12 +159,12 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, part Atten
 		return
 	}
 	steps := end - begin
-	if part.K0 < part.K1 {
+	if part.hasKeys() {
 		over := tilesOf{2, e, steps, b.queries * tileElems, b.queries * tileElems, 0}
 		tiles(over, b.p[begin*tileElems:], b.do.pairs[begin*tileElems:], b.dv[j*e*tileDepth:], e*tileDepth, false)
 		tiles(over, b.ds[begin*tileElems:], b.q.pairs[begin*tileElems:], b.dk[j*e*tileDepth:], e*tileDepth, false)
 	}
-	if part.Q0 < part.Q1 {
+	if part.hasQueries() {
 		tiles(tilesOf{e, steps, 2, 2 * tileElems, 2 * tileElems, 0}, b.kt, b.pairs[2*begin*tileElems:], b.dq[begin*tileRows:], a.queryStride(b.queries), false)
 	}
 }

@@ -59,9 +59,9 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 	c.clearPadding(op, dq, dk, dv)
 	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
 	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
-	tasks := c.backwardTasks(b.pool.threads)
-	b.pool.run(len(tasks), func(tile, thread int) {
-		t := &tasks[tile]
+	tasks, task := c.backwardTasks(b.pool.threads)
+	b.pool.run(tasks, func(tile, thread int) {
+		t := task(tile)
 		s, head := t.seq, t.head
 		u := c.unit(s, head)
 		u.Backward(c.mem(thread), t.part, c.query(dqr, s, head), c.key(dkr, s, head), c.key(dvr, s, head), c.query(dor, s, head), c.query(or, s, head),

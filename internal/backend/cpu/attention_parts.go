@@ -23,23 +23,22 @@ const (
 	allProducts   = 5
 )
 
-// backwardTasks returns the tasks of a backward pass, the longest first: one per sequence and head, or, where threads would
+// fullTask is task i of those that are one per sequence and head, the longest sequences first.
+func (c *attentionCall) fullTask(i int) backwardTask {
+	s := &c.seqs[i/c.p.KVHeads]
+	return c.backwardTask(s, i%c.p.KVHeads, kernel.AttentionPart{Q1: s.n, K1: s.n})
+}
+
+// backwardTasks returns the number of tasks of a backward pass and task i: one per sequence and head, or, where threads would
 // wait for the longest of them, parts of the keys and of the queries of each, though they have more products in all.
-func (c *attentionCall) backwardTasks(threads int) []backwardTask {
-	n := len(c.seqs) * c.p.KVHeads
-	full := make([]backwardTask, 0, n)
-	for i := range c.seqs {
-		s := &c.seqs[i]
-		for head := range c.p.KVHeads {
-			full = append(full, c.backwardTask(s, head, kernel.AttentionPart{Q1: s.n, K1: s.n}))
-		}
-	}
+func (c *attentionCall) backwardTasks(threads int) (n int, task func(i int) backwardTask) {
+	n = len(c.seqs) * c.p.KVHeads
 	if threads == 1 || n >= 4*threads {
-		return full
+		return n, c.fullTask
 	}
 	var parts []backwardTask
-	for i := range full {
-		s, head := full[i].seq, full[i].head
+	for i := range n {
+		s, head := &c.seqs[i/c.p.KVHeads], i%c.p.KVHeads
 		share := s.square() * float64(4*threads) / (c.squares * float64(c.p.KVHeads)) // of all tasks that are wanted
 		across := func(products float64, add func(lo, hi int)) {
 			count := min(s.blocks(), max(1, int(math.Ceil(share*products/(queryProducts+keyProducts)))))
@@ -55,10 +54,10 @@ func (c *attentionCall) backwardTasks(threads int) []backwardTask {
 		})
 	}
 	slices.SortStableFunc(parts, func(a, b backwardTask) int { return cmp.Compare(b.cost, a.cost) })
-	if busiest(parts, threads) < busiest(full, threads) {
-		return parts
+	if busiest(len(parts), threads, func(i int) float64 { return parts[i].cost }) < busiest(n, threads, func(i int) float64 { return c.fullTask(i).cost }) {
+		return len(parts), func(i int) backwardTask { return parts[i] }
 	}
-	return full
+	return n, c.fullTask
 }
 
 func (c *attentionCall) backwardTask(s *attentionSeq, head int, part kernel.AttentionPart) backwardTask {
@@ -82,17 +81,11 @@ func (c *attentionCall) pairs(s *attentionSeq, lo, hi int) float64 {
 	return float64(hi-lo) * float64(s.n)
 }
 
-// busiest returns the cost of the thread that ends last, if each takes the next task when it is free.
-func busiest(tasks []backwardTask, threads int) float64 {
+// busiest returns the cost of the thread that ends last, if each takes the next of n tasks when it is free.
+func busiest(n, threads int, cost func(i int) float64) float64 {
 	busy := make([]float64, threads)
-	for _, t := range tasks {
-		next := 0
-		for i, x := range busy {
-			if x < busy[next] {
-				next = i
-			}
-		}
-		busy[next] += t.cost
+	for i := range n {
+		busy[slices.Index(busy, slices.Min(busy))] += cost(i)
 	}
 	return slices.Max(busy)
 }

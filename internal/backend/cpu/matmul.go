@@ -68,12 +68,12 @@ type product struct {
 const (
 	packCost = 8       // of an element that a tile packs
 	tileCost = 1 << 14 // of taking a tile
-	apart    = 0.03
+	spread   = 0.03
 )
 
-// most is the largest number of tiles of a thread. More of them balance load, and pack operands more often. A product by
+// tilesEach is the largest number of tiles of a thread. More of them balance load, and pack operands more often. A product by
 // matrix tiles takes little more time than packing its operands.
-const most = 3
+const tilesEach = 3
 
 // split makes one tile for one thread, else tiles of about equal size, for which the threads take the least time. A tile
 // packs its columns of b once, and its rows of a for each block of columns.
@@ -86,7 +86,7 @@ func (p *product) split(threads int) {
 		p.cols = partSize(p.n, 4*threads, 16, 16)
 		return
 	}
-	each := most
+	each := tilesEach
 	if p.parts.ByTiles(p.a, p.b) {
 		each = 1
 	}
@@ -102,7 +102,7 @@ func (p *product) split(threads int) {
 			inTurn := (try.tiles() + threads - 1) / threads
 			packed := try.cols + try.rows*((try.cols+block-1)/block)
 			tile := float64(try.rows*try.cols+packCost*packed) + tileCost/float64(p.k)
-			if t := (float64(inTurn) + apart) * tile; t < least {
+			if t := (float64(inTurn) + spread) * tile; t < least {
 				least, p.rows, p.cols = t, try.rows, try.cols
 			}
 		}

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"trireme/tensor"
@@ -48,15 +47,10 @@ func TestSchedule(t *testing.T) {
 // simulate returns the multiply-adds of a product and those of the thread that ends last.
 func simulate(p product, threads int) (all, longest int) {
 	down, _ := p.grid()
-	busy := make([]int, threads)
-	for tile := range p.tiles() {
+	return p.m * p.n * p.k, int(busiest(p.tiles(), threads, func(tile int) float64 {
 		i, j := tile%down*p.rows, tile/down*p.cols
-		cost := min(p.rows, p.m-i) * min(p.cols, p.n-j) * p.k
-		next := slices.Index(busy, slices.Min(busy))
-		busy[next] += cost
-		all += cost
-	}
-	return all, slices.Max(busy)
+		return float64(min(p.rows, p.m-i) * min(p.cols, p.n-j) * p.k)
+	}))
 }
 
 // TestAttentionSchedule: the same for the backward pass of attention, in time of the least products that are needed.
@@ -79,10 +73,10 @@ func TestAttentionSchedule(t *testing.T) {
 		for i := range a.seqs {
 			least += allProducts * float64(c.heads) * a.pairs(&a.seqs[i], 0, c.length)
 		}
-		tasks := a.backwardTasks(c.threads)
-		covers(t, &a, tasks)
-		share := least / float64(c.threads) / busiest(tasks, c.threads)
-		t.Logf("%s, %d threads: %d tasks, %.2f", c.name, c.threads, len(tasks), share)
+		n, task := a.backwardTasks(c.threads)
+		covers(t, &a, n, task)
+		share := least / float64(c.threads) / busiest(n, c.threads, func(i int) float64 { return task(i).cost })
+		t.Logf("%s, %d threads: %d tasks, %.2f", c.name, c.threads, n, share)
 		if share < c.want {
 			t.Errorf("%s, %d threads: %.2f, want %v", c.name, c.threads, share, c.want)
 		}
@@ -90,7 +84,7 @@ func TestAttentionSchedule(t *testing.T) {
 }
 
 // covers checks that tasks compute each gradient of a call once.
-func covers(t *testing.T, a *attentionCall, tasks []backwardTask) {
+func covers(t *testing.T, a *attentionCall, n int, task func(i int) backwardTask) {
 	t.Helper()
 	type row struct {
 		seq  *attentionSeq
@@ -99,7 +93,8 @@ func covers(t *testing.T, a *attentionCall, tasks []backwardTask) {
 		i    int
 	}
 	seen := map[row]int{}
-	for _, x := range tasks {
+	for i := range n {
+		x := task(i)
 		for i := x.part.Q0; i < x.part.Q1; i++ {
 			seen[row{x.seq, x.head, false, i}]++
 		}
