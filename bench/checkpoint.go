@@ -256,7 +256,7 @@ func writeModel(dir string, config []byte, fill func(data []byte, p *nn.Param, s
 	for _, p := range params {
 		entries = append(entries, safetensors.Entry{Name: p.Name, DType: tensor.BF16, Shape: p.Shape})
 	}
-	l, err := safetensors.NewLayout(entries, map[string]string{"format": "pt"})
+	l, err := safetensors.NewChecksumLayout(entries, map[string]string{"format": "pt"})
 	if err != nil {
 		return 0, err
 	}
@@ -271,15 +271,19 @@ func writeModel(dir string, config []byte, fill func(data []byte, p *nn.Param, s
 		return 0, err
 	}
 	defer f.Close()
-	if err := l.WriteHeader(f); err != nil {
-		return 0, err
-	}
+	sums := l.NewSums()
 	for i, e := range entries {
 		data := make([]byte, e.Bytes())
 		fill(data, params[i], uint64(i))
+		if err := sums.Add(e.Name, 0, data); err != nil {
+			return 0, err
+		}
 		if err := l.WriteRange(f, e.Name, 0, data); err != nil {
 			return 0, err
 		}
+	}
+	if _, err := f.WriteAt(sums.Header(), 0); err != nil {
+		return 0, err
 	}
 	return l.Size(), f.Sync()
 }

@@ -80,6 +80,7 @@ type options struct {
 	configs, threads            []string // configs may be empty: those of each comparison
 	dtypes, peers, instructions []string
 	matmul                      []string // ways to multiply float32 matrices
+	transports                  []string // of collectives and ranks
 	texts, tokenizers           []string // of tokenize; may be empty
 	weights                     []string // types of generate
 	cache, model                string   // of generate; may be empty
@@ -114,6 +115,7 @@ func parse(args []string, help io.Writer) (options, error) {
 		{&o.peers, "peer", "PyTorch modes of step and ranks", "compiled", []string{"eager", "compiled"}},
 		{&o.instructions, "instructions", "instruction sets of both programs", "auto", []string{"auto", "avx2"}},
 		{&o.matmul, "float32_matmul", "products of float32 matrices in trireme, of step, gemm and ranks", "auto", []string{"auto", "highest", "bfloat16x6", "high"}},
+		{&o.transports, "transports", "transports of collectives and ranks", "shm,tcp", []string{"shm", "tcp"}},
 		{&o.weights, "weights", "types of weights of generate", "float32,bfloat16,int8", []string{"float32", "bfloat16", "int8"}},
 		{&o.texts, "texts", "files, directories or globs of tokenize, a corpus each (default the source of Go, and English of the repository and of Go)", "", nil},
 		{&o.tokenizers, "tokenizers", "tokenizers of tokenize (default trained on the texts)", "", nil},

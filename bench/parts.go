@@ -64,7 +64,7 @@ var operations = []struct{ name, metric string }{
 
 // collectives compares collectives of two ranks with gloo's.
 func (h *harness) collectives(ctx context.Context) error {
-	for _, transport := range []string{"shm", "tcp"} {
+	for _, transport := range h.transports {
 		t := &table{Title: "Collectives, 2 processes, " + transport, OurName: "trireme", TheirName: "gloo", Comparison: "collectives"}
 		ours := h.ours("bench", "collectives", "--nproc", "2", "--transport", transport)
 		theirs := h.peer.run("auto", "", "collectives", "--ranks", "2")

@@ -128,7 +128,7 @@ func (h *harness) models(otherwise ...string) []string {
 // ranks compares two ranks of a thread each that share a model with PyTorch's, and with two independent
 // runs of one rank at the same time.
 func (h *harness) ranks(ctx context.Context) error {
-	for _, transport := range []string{"shm", "tcp"} {
+	for _, transport := range h.transports {
 		if err := h.setups(h.peers, func(s setup) error { return h.ranksBesidePyTorch(ctx, transport, s) }); err != nil {
 			return err
 		}

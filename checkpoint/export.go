@@ -27,7 +27,8 @@ type ExportOptions struct {
 // model.safetensors.index.json if they exceed MaxShardSize. All ranks call it with the same
 // entries: name, dtype to write (F32, BF16 and F16 are converted) and shape of every tensor, in
 // file order. shards are this rank's. Each rank writes its own ranges, so no rank holds the full
-// model, and the bytes do not depend on the number of ranks.
+// model, and the bytes do not depend on the number of ranks. The headers have checksums of all tensors, which package safetensors
+// compares when it reads.
 //
 // Existing weights in dir are replaced atomically once all new bytes are durable: by renaming the
 // one file, or the index, whose shard names are new. If any rank fails before that, all return its
@@ -54,12 +55,13 @@ func export(ctx context.Context, fs fileSystem, dir string, entries []safetensor
 	if err != nil {
 		return e.abandon(err)
 	}
-	_, err = agree(ctx, ranks, struct{}{}, e.write(ctx, world))
+	err = e.write(ctx, world)
+	sums, err := agree(ctx, ranks, e.sums(), err)
 	if err != nil {
 		return e.abandon(err)
 	}
 	if e.rank == 0 {
-		err = e.publish()
+		err = e.publish(sums)
 	}
 	if _, err = agree(ctx, ranks, struct{}{}, err); err != nil {
 		return e.abandon(err)
@@ -84,6 +86,7 @@ type exporter struct {
 type exportFile struct {
 	name   string
 	layout *safetensors.Layout
+	sums   *safetensors.Sums // of what this rank writes
 }
 
 func (f exportFile) temp(dir string) string { return filepath.Join(dir, tempPrefix+f.name) }
@@ -117,7 +120,7 @@ func (e *exporter) layOut(entries []safetensors.Entry, limit int64) error {
 		return fmt.Errorf("checkpoint: export to %s: no tensors", e.dir)
 	}
 	for i, g := range groups {
-		l, err := safetensors.NewLayout(g, map[string]string{"format": "pt"})
+		l, err := safetensors.NewChecksumLayout(g, map[string]string{"format": "pt"})
 		if err != nil {
 			return fmt.Errorf("checkpoint: export to %s: %w", e.dir, err)
 		}
@@ -125,7 +128,7 @@ func (e *exporter) layOut(entries []safetensors.Entry, limit int64) error {
 		if len(groups) > 1 {
 			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(groups))
 		}
-		e.files = append(e.files, exportFile{name, l})
+		e.files = append(e.files, exportFile{name, l, l.NewSums()})
 	}
 	return nil
 }
@@ -174,7 +177,7 @@ func (e *exporter) write(ctx context.Context, world [][]held) error {
 			_, atB, _ := f.layout.Find(b.Name)
 			return cmp.Compare(atA, atB)
 		})
-		err := writeFile(e.fs, f.temp(e.dir), f.layout.Size(), shared, func(w file) error { return e.fill(ctx, w, f.layout, parts[i]) })
+		err := writeFile(e.fs, f.temp(e.dir), f.layout.Size(), shared, func(w file) error { return e.fill(ctx, w, f, parts[i]) })
 		if err != nil {
 			return err
 		}
@@ -192,20 +195,19 @@ func missingName(l *safetensors.Layout, have []planned) string {
 }
 
 // fill writes this rank's parts of one file.
-func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tensors []planned) error {
+func (e *exporter) fill(ctx context.Context, w file, f exportFile, tensors []planned) error {
 	if e.rank == 0 {
-		if err := writeAt(w, l.Header(), 0, "a header"); err != nil {
+		if err := writeAt(w, f.layout.Header(), 0, "a header"); err != nil {
 			return err
 		}
 	}
 	for _, t := range tensors {
-		to, at, _ := l.Find(t.Name)
 		for _, p := range t.parts {
 			if p.rank != e.rank {
 				continue
 			}
 			for _, r := range p.runs(t.Shape) {
-				if err := e.part(ctx, w, at+int64(r.to)*int64(to.DType.Size()), to.DType, t, r.part); err != nil {
+				if err := e.part(ctx, w, f, t, r); err != nil {
 					return err
 				}
 			}
@@ -214,9 +216,11 @@ func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tens
 	return nil
 }
 
-// part writes one part at offset at, converted to dtype to.
-func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, t planned, p part) error {
-	it, from, size := e.items[p.item], t.DType, to.Size()
+// part writes consecutive elements of a tensor, converted to the type of the file, and adds them to its checksums.
+func (e *exporter) part(ctx context.Context, w file, f exportFile, t planned, p placed) error {
+	entry, at, _ := f.layout.Find(t.Name)
+	it, from, to := e.items[p.item], t.DType, entry.DType
+	size := to.Size()
 	if e.chunk == nil {
 		e.chunk, e.converted = make([]byte, chunkBytes), make([]byte, chunkBytes)
 	}
@@ -238,11 +242,23 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 			}
 			b = narrow
 		}
-		if err := writeAt(w, b, at+int64(lo*size), t.Name); err != nil {
+		if err := f.sums.Add(t.Name, p.to+lo, b); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		if err := writeAt(w, b, at+int64((p.to+lo)*size), t.Name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sums returns the checksums of what this rank wrote, by file.
+func (e *exporter) sums() [][]safetensors.Part {
+	parts := make([][]safetensors.Part, len(e.files))
+	for i, f := range e.files {
+		parts[i] = f.sums.Parts()
+	}
+	return parts
 }
 
 // Overflows reports whether half has an infinite F16 where the source value in b is finite.

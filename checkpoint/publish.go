@@ -33,13 +33,16 @@ func (e *exporter) sweep() error {
 	return nil
 }
 
-// publish renames the files to their final names, the index last, and removes older weights in the
-// directory that readers would load instead.
-func (e *exporter) publish() error {
+// publish writes the headers with the checksums of what each rank wrote, renames the files to their final names, the index last,
+// and removes older weights in the directory that readers would load instead.
+func (e *exporter) publish(sums [][][]safetensors.Part) error {
 	for _, f := range e.files {
 		if err := verifyFile(e.fs, e.dir, describeFile(tempPrefix+f.name, f.layout)); err != nil {
 			return fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", f.temp(e.dir), err, sameDirectory)
 		}
+	}
+	if err := e.writeHeaders(sums); err != nil {
+		return err
 	}
 	names, err := e.names()
 	if err != nil {
@@ -70,6 +73,28 @@ func (e *exporter) publish() error {
 		return err
 	}
 	return e.removeOthers(names)
+}
+
+// writeHeaders writes the headers with the checksums of what each rank wrote.
+func (e *exporter) writeHeaders(sums [][][]safetensors.Part) error {
+	for i, f := range e.files {
+		for rank, parts := range sums {
+			if rank == e.rank {
+				continue
+			}
+			if len(parts) != len(e.files) {
+				return fmt.Errorf("checkpoint: rank %d sent checksums of %d files, not %d", rank, len(parts), len(e.files))
+			}
+			if err := f.sums.Merge(parts[i]); err != nil {
+				return fmt.Errorf("checkpoint: rank %d: %w", rank, err)
+			}
+		}
+		err := writeFile(e.fs, f.temp(e.dir), f.layout.Size(), true, func(w file) error { return writeAt(w, f.sums.Header(), 0, "a header") })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // names chooses the final names. The old index stays valid until the new one replaces it, so new

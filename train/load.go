@@ -52,7 +52,7 @@ func LoadModel(families model.Registry, dir string, c device.Config, as WeightTy
 			return err
 		}
 		return l.quantize(func(p *nn.Param, row int, dst *tensor.Tensor) error {
-			return files.ReadAs(w.from[p.Name].Name, tensor.F32, row*dst.Width(), dst.Elems(), tensor.HostBytes(dst))
+			return input(files.ReadAs(w.from[p.Name].Name, tensor.F32, row*dst.Width(), dst.Elems(), tensor.HostBytes(dst)))
 		})
 	})
 }

@@ -70,6 +70,9 @@ func (w WeightType) apply(m model.Model, c *model.Config) error {
 	return nil
 }
 
+// quantizedElems is the number of elements that are quantized at once: they fit into the L2 cache.
+const quantizedElems = 1 << 16
+
 // quantize loads quantized parameters, some rows at a time. read sets dst (F32) to rows of p from row on.
 func (l *LoadedModel) quantize(read func(p *nn.Param, row int, dst *tensor.Tensor) error) error {
 	for _, p := range model.Params(l.Model) {
@@ -78,7 +81,7 @@ func (l *LoadedModel) quantize(read func(p *nn.Param, row int, dst *tensor.Tenso
 		}
 		rows, width := p.Shape[0], p.Shape[1]
 		p.Value, p.Scales = l.Backend.New(tensor.Params, tensor.U8, rows, width), l.Backend.New(tensor.Params, tensor.F32, rows, tensor.QuantBlocks(width))
-		some := min(rows, max(1, loadElems/width))
+		some := min(rows, max(1, quantizedElems/width))
 		x := l.Backend.New(tensor.Workspace, tensor.F32, some, width)
 		for row := 0; row < rows; row += some {
 			hi := min(rows, row+some)

@@ -195,7 +195,7 @@ func TestWeightTypes(t *testing.T) {
 					if got := float64(use.Live[tensor.Params]+use.Live[tensor.Master]) / float64(params); got < c.bytes || got > 1.15*c.bytes+0.1 {
 						t.Errorf("%s: parameters have %.2f bytes each, want %v", c.as, got, c.bytes)
 					}
-					if more := use.PeakTotal - use.LiveTotal; more > 4*loadElems {
+					if more := use.PeakTotal - use.LiveTotal; more > 4*quantizedElems {
 						t.Errorf("%s: loading took %d bytes more than the model", c.as, more)
 					}
 					got := logitsOf(t, m)

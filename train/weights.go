@@ -115,9 +115,6 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 	return was > 0 && len(have) == len(want) && len(want) > 0 && have[0] == was && want[0] == vocab && have[1:].Equal(want[1:])
 }
 
-// loadElems is the number of elements that are read and checked at once: they fit into the L2 cache.
-const loadElems = 1 << 16
-
 // maxLoadPart is the maximum number of elements of a part of a tensor that a goroutine reads. Parts are long, because
 // two goroutines that touch a new huge page at the same time would both allocate and clear one.
 const maxLoadPart = 1 << 23
@@ -131,8 +128,10 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 			if ok {
 				read = min(dst.Elems(), max(0, info.Elems()-first))
 			}
-			if err := w.read(b, info, dst.Flat(0, read), first); err != nil {
-				return err
+			if read > 0 {
+				if err := w.read(b, info, dst.Flat(0, read), first); err != nil {
+					return err
+				}
 			}
 			if read < dst.Elems() {
 				w.params[s.Name].Fill(b, dst.Flat(read, dst.Elems()), seed, first+read)
@@ -152,7 +151,8 @@ func (w *weights) read(b tensor.Backend, info safetensors.Info, dst *tensor.Tens
 	workers, part := 1, dst.Elems()
 	if dst.Buffer().Bytes != nil {
 		workers = concurrent.Processors()
-		part = min(max(loadElems, (part+workers-1)/workers), maxLoadPart)
+		blocks := ((part+workers-1)/workers + block(info) - 1) / block(info)
+		part = min(blocks*block(info), maxLoadPart)
 	}
 	var bad atomic.Bool
 	err := concurrent.Each(workers, (dst.Elems()+part-1)/max(1, part), func(_, i int) error {
@@ -169,22 +169,26 @@ func (w *weights) read(b tensor.Backend, info safetensors.Info, dst *tensor.Tens
 	return err
 }
 
+// block is the number of elements that are read and checked at once: those of a checksum.
+func block(info safetensors.Info) int { return safetensors.BlockBytes / info.Type.Size() }
+
 // readPart is read in one goroutine. It reports whether all elements are finite.
 func (w *weights) readPart(b tensor.Backend, info safetensors.Info, dst *tensor.Tensor, first int) (finite bool, err error) {
 	host := dst.Buffer().Bytes != nil
 	var uploaded []byte
 	if !host {
-		uploaded = make([]byte, min(loadElems, dst.Elems())*dst.DType().Size())
+		uploaded = make([]byte, min(block(info), dst.Elems())*dst.DType().Size())
 	}
 	finite = true
-	for lo := 0; lo < dst.Elems(); lo += loadElems {
-		some := dst.Flat(lo, min(dst.Elems(), lo+loadElems))
+	for lo := 0; lo < dst.Elems(); {
+		hi := min(dst.Elems(), lo+block(info)-(first+lo)%block(info))
+		some := dst.Flat(lo, hi)
 		to := uploaded[:min(len(uploaded), some.Bytes())]
 		if host {
 			to = tensor.HostBytes(some)
 		}
 		if err := w.files.ReadAs(info.Name, some.DType(), first+lo, some.Elems(), to); err != nil {
-			return finite, err
+			return finite, input(err)
 		}
 		if n, _ := checkpoint.NotFinite(to, some.DType()); n > 0 {
 			finite = false
@@ -192,6 +196,7 @@ func (w *weights) readPart(b tensor.Backend, info safetensors.Info, dst *tensor.
 		if !host {
 			b.Upload(some, to)
 		}
+		lo = hi
 	}
 	return finite, nil
 }

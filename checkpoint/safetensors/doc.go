@@ -8,7 +8,11 @@
 // index. A Layout computes all offsets from the declared tensors, so that any number of processes
 // can write their ranges of one file in any order, with the same resulting bytes.
 //
-// Checksums, commits and ranks are package checkpoint's.
+// The format has no checksums. A layout of NewChecksumLayout has those of blocks of each tensor and of the header, in an entry
+// of the metadata that other programs ignore; Sums computes them from the ranges of several processes. A File with them compares
+// each block that it reads.
+//
+// Commits and ranks are package checkpoint's.
 //
 // Input is untrusted. Invalid files are rejected with one line that names the file and the problem.
 // Memory for a header is bounded by the file size and by 100 MB.

@@ -203,6 +203,11 @@ func (s *Files) Name() string { return s.name }
 // Tensors lists the model's tensors. The caller must not modify it.
 func (s *Files) Tensors() []Info { return s.infos }
 
+// Checked reports whether all files have checksums, which reads compare.
+func (s *Files) Checked() bool {
+	return !slices.ContainsFunc(s.files, func(f *File) bool { return !f.Checked() })
+}
+
 // Find returns the named tensor.
 func (s *Files) Find(name string) (Info, bool) {
 	f, ok := s.where[name]

@@ -30,47 +30,95 @@ func (e Entry) String() string { return fmt.Sprintf("%s %v%v", e.Name, e.DType, 
 // Layout is the offsets of a file: tensors in declaration order, without gaps. Equal declarations
 // give equal bytes. It is immutable.
 type Layout struct {
-	entries []Entry
-	header  []byte // length, JSON, padding
-	offsets []int64
-	size    int64
-	byName  map[string]int
+	entries  []Entry
+	metadata map[string]string
+	header   []byte // length, JSON, padding
+	offsets  []int64
+	size     int64
+	byName   map[string]int
 }
 
 // NewLayout lays out the entries. metadata goes into the header; Hugging Face's readers expect
 // {"format": "pt"}.
 func NewLayout(entries []Entry, metadata map[string]string) (*Layout, error) {
-	l := &Layout{entries: entries, offsets: make([]int64, len(entries)), byName: make(map[string]int, len(entries))}
-	js := []byte{'{'}
-	if metadata != nil {
-		js = appendMetadata(js, metadata)
-	}
-	end := int64(0)
+	l := &Layout{entries: entries, metadata: metadata, offsets: make([]int64, len(entries)), byName: make(map[string]int, len(entries))}
 	for i, e := range entries {
 		if err := l.check(i, e); err != nil {
 			return nil, fmt.Errorf("safetensors: write %q: %w", e.Name, err)
 		}
 		l.byName[e.Name] = i
-		l.offsets[i] = end
+		l.offsets[i] = l.size
+		l.size += e.Bytes()
+	}
+	return l, l.setHeader()
+}
+
+// NewChecksumLayout is NewLayout with space for checksums in the metadata: Sums.Header replaces the header, whose checksums are
+// not valid. Other programs ignore them.
+func NewChecksumLayout(entries []Entry, metadata map[string]string) (*Layout, error) {
+	l, err := NewLayout(entries, metadata)
+	if err != nil {
+		return nil, err
+	}
+	l.metadata = maps.Clone(metadata)
+	if l.metadata == nil {
+		l.metadata = map[string]string{}
+	}
+	l.metadata[checksumKey] = newChecksums(l.infos()).encode()
+	return l, l.setHeader()
+}
+
+// setHeader makes the header, and the offsets relative to the start of the file.
+func (l *Layout) setHeader() error {
+	before := int64(len(l.header))
+	l.header = l.headerWith(l.metadata)
+	if n := len(l.header); n-8 > maxHeader {
+		return fmt.Errorf("safetensors: a header of %d bytes exceeds the readers' limit of %d", n-8, maxHeader)
+	}
+	more := int64(len(l.header)) - before
+	for i := range l.offsets {
+		l.offsets[i] += more
+	}
+	l.size += more
+	return nil
+}
+
+// headerWith returns the header with some metadata.
+func (l *Layout) headerWith(metadata map[string]string) []byte {
+	js := []byte{'{'}
+	if metadata != nil {
+		js = appendMetadata(js, metadata)
+	}
+	at := int64(0)
+	for _, e := range l.entries {
 		if len(js) > 1 {
 			js = append(js, ',')
 		}
-		js = appendEntry(js, e, end)
-		end += e.Bytes()
+		js = appendEntry(js, e, at)
+		at += e.Bytes()
 	}
 	js = append(js, '}')
 	for len(js)%8 != 0 {
 		js = append(js, ' ')
 	}
-	if len(js) > maxHeader {
-		return nil, fmt.Errorf("safetensors: a header of %d bytes exceeds the readers' limit of %d", len(js), maxHeader)
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(js))), js...)
+}
+
+// withChecksums returns the header with checksums.
+func (l *Layout) withChecksums(c *checksums) []byte {
+	c.header = headerSum(l.infos(), l.metadata)
+	metadata := maps.Clone(l.metadata)
+	metadata[checksumKey] = c.encode()
+	return l.headerWith(metadata)
+}
+
+// infos describes the tensors as a reader of the file does.
+func (l *Layout) infos() []Info {
+	infos := make([]Info, len(l.entries))
+	for i, e := range l.entries {
+		infos[i] = Info{Name: e.Name, Type: TypeOf(e.DType), Shape: e.Shape, Offset: l.offsets[i], Size: e.Bytes()}
 	}
-	l.header = append(binary.LittleEndian.AppendUint64(nil, uint64(len(js))), js...)
-	for i := range l.offsets {
-		l.offsets[i] += int64(len(l.header))
-	}
-	l.size = end + int64(len(l.header))
-	return l, nil
+	return infos
 }
 
 func (l *Layout) check(i int, e Entry) error {

@@ -310,6 +310,22 @@ func refuses(t *testing.T, path, want string) {
 	}
 }
 
+// A tensor whose metadata has another class is not left out.
+func TestUnknownClass(t *testing.T) {
+	const dir, class = "accelerate-fsdp", "TensorStorageMetadata"
+	path := copied(dir)(t, t.TempDir())
+	name := filepath.Join(path, "optimizer_0", dcpMetadata)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[bytes.Index(b, []byte(class))] ^= 1
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, path, `unknown class "UensorStorageMetadata"`)
+}
+
 func TestClean(t *testing.T) {
 	for name, want := range map[string]string{
 		"module.a.weight": "a.weight", "_orig_mod.module.a": "a", "module.module.a": "a", "a.module.b": "a.module.b",

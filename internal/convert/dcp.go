@@ -155,9 +155,13 @@ func parseDCP(b []byte) (all []*dcpTensor, skipped []string, err error) {
 		if !ok || !isObject {
 			return nil, nil, fmt.Errorf("key %v has no metadata", k)
 		}
-		if o.Class.Name != "TensorStorageMetadata" {
+		switch o.Class.Name {
+		case "TensorStorageMetadata":
+		case "BytesStorageMetadata":
 			skipped = append(skipped, key)
 			continue
+		default:
+			return nil, nil, fmt.Errorf("%s has metadata of the unknown class %.60q", key, o.Class.Name)
 		}
 		t, err := newDCPTensor(key, o, sections)
 		if err != nil {

@@ -63,6 +63,7 @@ func (s *Source) openSafetensors(path string) error {
 		return err
 	}
 	s.closers = append(s.closers, files.Close)
+	s.Unchecked = !files.Checked()
 	for _, t := range files.Tensors() {
 		s.Tensors = append(s.Tensors, Tensor{checkpoint.Param, t.Name, t.Type, t.Shape, func(first, count int, dst []byte) error {
 			return files.ReadRange(t.Name, first, count, dst)
@@ -174,9 +175,9 @@ func (s *Source) openSteps() error {
 		s.Step = max(0, last["step"]) // that of an epoch is in the file
 		return s.openTorch(filepath.Join(s.Path, s.Format))
 	case len(others) > 0:
-		return fault.Try(fmt.Errorf("convert: %s is no known layout of a checkpoint", s.Path), "one of its files: %s", strings.Join(others[:min(3, len(others))], ", "))
+		return fault.Try(unknown{fmt.Errorf("convert: %s is no known layout of a checkpoint", s.Path)}, "one of its files: %s", strings.Join(others[:min(3, len(others))], ", "))
 	}
-	return fault.Try(fmt.Errorf("convert: %s has no checkpoint: no %s, %s, %s, manifest.json, latest or %s", s.Path, safetensors.ModelFile, binFile, dcpMetadata, "checkpoint_step_N.pt, checkpoint_epoch_N.pt"), "the directory that has one of these")
+	return fault.Try(unknown{fmt.Errorf("convert: %s has no checkpoint: no %s, %s, %s, manifest.json, latest or %s", s.Path, safetensors.ModelFile, binFile, dcpMetadata, "checkpoint_step_N.pt, checkpoint_epoch_N.pt")}, "the directory that has one of these")
 }
 
 // glob lists the files of a directory that match a pattern, sorted.

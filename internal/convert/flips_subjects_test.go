@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -136,6 +137,22 @@ func exported(most int64) func(*testing.T, string) string {
 			entries = append(entries, safetensors.Entry{Name: s.Name, DType: s.DType, Shape: s.Shape})
 		}
 		if err := checkpoint.Export(t.Context(), path, entries, shards, checkpoint.SingleProcess{}, checkpoint.ExportOptions{MaxShardSize: most}); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+}
+
+// withoutChecksums makes files, and gives the key of the checksums in one of them another name.
+func withoutChecksums(make func(*testing.T, string) string, file, key string) func(*testing.T, string) string {
+	return func(t *testing.T, dir string) string {
+		path := make(t, dir)
+		name := filepath.Join(dir, file)
+		b, err := os.ReadFile(name)
+		if err != nil || bytes.Count(b, []byte(key)) != 1 {
+			t.Fatalf("%s has %d keys %s, %v", name, bytes.Count(b, []byte(key)), key, err)
+		}
+		if err := os.WriteFile(name, bytes.Replace(b, []byte(key), bytes.ToUpper([]byte(key)), 1), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return path

@@ -39,8 +39,9 @@ func TestFlippedBits(t *testing.T) {
 	subjects := []subject{
 		{"checkpoint, sharded", saved(checkpoint.Sharded), readSource, false},
 		{"checkpoint, full", saved(checkpoint.Full), readSource, false},
-		{"safetensors", exported(1 << 30), readSource, true},
-		{"safetensors with an index", exported(600), readSource, true},
+		{"safetensors", exported(1 << 30), readSource, false},
+		{"safetensors with an index", exported(600), readSource, false},
+		{"safetensors of another program", withoutChecksums(exported(1<<30), "model/model.safetensors", "trireme.crc32c.256KiB"), readSource, true},
 		{"file of torch.save", copied("plain.pt"), readSource, false},
 		{"pytorch_model.bin with an index", copied("bin"), readSource, false},
 		{distributed, copied("dcp"), readSource, false},
@@ -49,7 +50,8 @@ func TestFlippedBits(t *testing.T) {
 		{"DeepSpeed ZeRO-1", copied("zero1"), readSource, false},
 		{"DeepSpeed ZeRO-2", copied("zero2"), readSource, false},
 		{"DeepSpeed ZeRO-3", copied("zero3"), readSource, false},
-		{"GGUF", writtenGGUF, readGGUF, true},
+		{"GGUF", writtenGGUF, readGGUF, false},
+		{"GGUF of another program", withoutChecksums(writtenGGUF, "model.gguf", "trireme.crc32c"), readGGUF, true},
 	}
 	for i, s := range subjects {
 		times := n / 10

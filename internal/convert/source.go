@@ -41,9 +41,19 @@ type Source struct {
 	Config  []byte   // config.json, if it is known without Model; set by the caller
 	Step    int      // optimizer steps done, if known
 	Notes   []string // what was left out
+	// Unchecked: the files have no checksums of the tensors.
+	Unchecked bool
 
 	closers []func() error
 }
+
+// ErrUnknown is wrapped by the error of Open for a directory of no known format.
+var ErrUnknown = errors.New("unknown format")
+
+// unknown is an error that wraps ErrUnknown.
+type unknown struct{ error }
+
+func (u unknown) Unwrap() []error { return []error{u.error, ErrUnknown} }
 
 // Close closes the files.
 func (s *Source) Close() error {

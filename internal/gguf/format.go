@@ -2,16 +2,25 @@ package gguf
 
 import (
 	"fmt"
+	"hash/crc32"
 	"math"
 	"strings"
 )
 
+// Magic is the first bytes of a file.
+const Magic = "GGUF"
+
 const (
-	magic     = "GGUF"
 	version   = 3
 	alignment = 32 // of tensors' data, in bytes
 	maxDims   = 4
 )
+
+// sumsKey is the key of an array of uint32, which llama.cpp ignores: the CRC-32C of the file up to the data, with zeros for this
+// array, and that of the data of each tensor, without padding.
+const sumsKey = "trireme.crc32c"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Type is the type of a tensor's elements, with ggml's numbers.
 type Type uint32

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"os"
@@ -17,7 +18,8 @@ type File struct {
 	metadata []KV
 	infos    []Info
 	index    map[string]int
-	data     int64 // offset of the data section
+	data     int64    // offset of the data section
+	sums     []uint32 // of tensors; nil if the file has no checksums
 	closer   io.Closer
 }
 
@@ -74,6 +76,9 @@ func (f *File) Value(key string) any {
 	return nil
 }
 
+// Checked reports whether the file has checksums, which NewFile and Read compare.
+func (f *File) Checked() bool { return f.sums != nil }
+
 // Tensors lists the tensors in order.
 func (f *File) Tensors() []Info { return f.infos }
 
@@ -92,9 +97,31 @@ func (f *File) Read(name string) ([]float32, error) {
 	if n, err := f.r.ReadAt(b, f.data+t.offset); n < len(b) {
 		return nil, fmt.Errorf("gguf: %s: read %s: %w", f.name, name, err)
 	}
+	if f.sums != nil && crc32.Checksum(b, castagnoli) != f.sums[i] {
+		return nil, f.damaged(t)
+	}
 	out := make([]float32, t.Elems())
 	decode(out, b, t.Type)
 	return out, nil
+}
+
+// Verify reads tensor i of Tensors and compares its checksum, if the file has checksums. It returns the number of bytes, 0 if the
+// type of the tensor is unknown.
+func (f *File) Verify(i int) (int64, error) {
+	t := f.infos[i]
+	size, _ := t.Type.Size(t.Elems())
+	h := crc32.New(castagnoli)
+	if _, err := io.CopyBuffer(h, io.NewSectionReader(f.r, f.data+t.offset, size), make([]byte, 1<<20)); err != nil {
+		return 0, fmt.Errorf("gguf: %s: read %s: %w", f.name, t.Name, err)
+	}
+	if f.sums != nil && h.Sum32() != f.sums[i] {
+		return 0, f.damaged(t)
+	}
+	return size, nil
+}
+
+func (f *File) damaged(t Info) error {
+	return fmt.Errorf("gguf: %s: %s does not match its checksum", f.name, t.Name)
 }
 
 func (f *File) parse(d *parser, size int64) error {
@@ -105,11 +132,13 @@ func (f *File) parse(d *parser, size int64) error {
 	}
 	d.fixed(&head)
 	switch {
-	case d.err != nil || string(head.Magic[:]) != magic:
+	case d.err != nil || string(head.Magic[:]) != Magic:
 		return errors.New("not a GGUF file")
 	case head.Version != version:
 		return fmt.Errorf("version %d is not supported: only %d is", head.Version, version)
 	}
+	var sums any
+	sumsEnd := int64(0)
 	seen := map[string]bool{}
 	for range d.count(head.Metadata, 12+1) {
 		kv := KV{Key: d.text()}
@@ -121,6 +150,10 @@ func (f *File) parse(d *parser, size int64) error {
 			return d.err
 		}
 		seen[kv.Key] = true
+		if kv.Key == sumsKey {
+			sums, sumsEnd = kv.Value, size-d.left
+			continue
+		}
 		f.metadata = append(f.metadata, kv)
 	}
 	by := int64(alignment)
@@ -145,7 +178,28 @@ func (f *File) parse(d *parser, size int64) error {
 	}
 	at := size - d.left
 	f.data = (at + by - 1) / by * by
-	return f.checkLayout(by, size)
+	if err := f.checkLayout(by, size); err != nil || sumsEnd == 0 {
+		return err
+	}
+	return f.checkHeader(sums, sumsEnd, min(f.data, size))
+}
+
+// checkHeader compares the checksum of the first bytes of the file, up to data, without the checksums, which end at byte end.
+func (f *File) checkHeader(value any, end, data int64) error {
+	sums, ok := value.([]uint32)
+	if !ok || len(sums) != 1+len(f.infos) {
+		return fmt.Errorf("%s is not the checksums of %d tensors", sumsKey, len(f.infos))
+	}
+	b := make([]byte, data)
+	if _, err := f.r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	clear(b[end-4*int64(len(sums)) : end])
+	if crc32.Checksum(b, castagnoli) != sums[0] {
+		return fmt.Errorf("the metadata or the list of tensors does not match its checksum (%s)", sumsKey)
+	}
+	f.sums = sums[1:]
+	return nil
 }
 
 // checkLayout checks that the tensors are inside the file, follow each other and fill it, apart from the padding to

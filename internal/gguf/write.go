@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 )
 
 // Tensor is a tensor to write. Read fills dst with elements first, first+1, ... in row-major order, whole rows at a
@@ -18,15 +20,23 @@ type Tensor struct {
 // chunkElems is the number of elements that are converted at once, if rows are not longer.
 const chunkElems = 1 << 18
 
-// Write writes a file: the metadata in order, then the tensors.
-func Write(to io.Writer, metadata []KV, tensors []Tensor) error {
+// Output is a file to write. WriteAt replaces bytes that were written.
+type Output interface {
+	io.Writer
+	io.WriterAt
+}
+
+// Write writes a file: the metadata in order, then checksums (see sumsKey), then the tensors.
+func Write(to Output, metadata []KV, tensors []Tensor) error {
 	w := &writer{w: bufio.NewWriterSize(to, 1<<20)}
-	w.raw([]byte(magic))
-	w.fixed(uint32(version), uint64(len(tensors)), uint64(len(metadata)))
-	for _, kv := range metadata {
+	w.raw([]byte(Magic))
+	w.fixed(uint32(version), uint64(len(tensors)), uint64(len(metadata)+1))
+	sums := make([]uint32, 1+len(tensors))
+	for _, kv := range append(slices.Clone(metadata), KV{sumsKey, sums}) {
 		w.text(kv.Key)
 		w.value(kv)
 	}
+	sumsAt := w.n - 4*int64(len(sums))
 	at := int64(0)
 	for _, t := range tensors {
 		size, ok := t.Type.Size(t.Elems())
@@ -42,22 +52,33 @@ func Write(to io.Writer, metadata []KV, tensors []Tensor) error {
 		at += align(size)
 	}
 	w.pad()
-	for _, t := range tensors {
+	sums[0] = w.sum
+	for i, t := range tensors {
+		w.sum = 0
 		if w.err == nil {
 			w.err = w.data(t)
 		}
+		sums[1+i] = w.sum
 		w.pad()
 	}
 	if w.err == nil {
 		w.err = w.w.Flush()
 	}
-	return w.err
+	if w.err != nil {
+		return w.err
+	}
+	b, err := binary.Append(nil, binary.LittleEndian, sums)
+	if err == nil {
+		_, err = to.WriteAt(b, sumsAt)
+	}
+	return err
 }
 
 // writer counts bytes and keeps the first error.
 type writer struct {
 	w   *bufio.Writer
 	n   int64
+	sum uint32 // checksum of what was written
 	err error
 }
 
@@ -65,6 +86,7 @@ func (w *writer) raw(b []byte) {
 	if w.err == nil {
 		_, w.err = w.w.Write(b)
 		w.n += int64(len(b))
+		w.sum = crc32.Update(w.sum, castagnoli, b)
 	}
 }
 

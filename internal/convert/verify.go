@@ -1,0 +1,86 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"trireme/fault"
+	"trireme/internal/gguf"
+)
+
+// Verified is the result of Verify for the files of a checkpoint or a model.
+type Verified struct {
+	Bytes     int64 // of tensors that were read
+	Unchecked bool  // the files have no checksums of the tensors
+	Damaged   []Damage
+}
+
+// Damage is a tensor that cannot be read, or whose bytes do not match their checksum.
+type Damage struct {
+	Tensor string
+	Err    error
+}
+
+// Verify reads all tensors of a file or directory in any of the formats of Open, or of a GGUF file, and compares their checksums.
+// The error is that of a header, of metadata, or of a file that is missing; ErrUnknown if the format is not known.
+func Verify(ctx context.Context, path string) (v Verified, err error) {
+	if isGGUF(path) {
+		return verifyGGUF(ctx, path)
+	}
+	s, err := Open(path)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	v.Unchecked = s.Unchecked
+	for _, t := range s.Tensors {
+		err := t.copyTo(ctx, io.Discard)
+		if ctx.Err() != nil {
+			return v, context.Cause(ctx)
+		}
+		if err != nil {
+			v.Damaged = append(v.Damaged, Damage{t.Name, err})
+		} else {
+			v.Bytes += t.Bytes()
+		}
+	}
+	return v, nil
+}
+
+// isGGUF reports whether a file begins as a GGUF file does.
+func isGGUF(path string) bool {
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == gguf.Magic
+}
+
+func verifyGGUF(ctx context.Context, path string) (v Verified, err error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return v, fault.Try(err, "convert the model again")
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	v.Unchecked = !f.Checked()
+	for i, t := range f.Tensors() {
+		if ctx.Err() != nil {
+			return v, context.Cause(ctx)
+		}
+		n, err := f.Verify(i)
+		if err != nil {
+			v.Damaged = append(v.Damaged, Damage{t.Name, fault.Try(err, "convert the model again")})
+		} else {
+			v.Bytes += n
+		}
+	}
+	return v, nil
+}
