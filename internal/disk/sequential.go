@@ -9,22 +9,22 @@ import (
 // A Sequential fills one buffer while the device takes the others.
 const (
 	sequentialBuffer  = 4 << 20
-	sequentialBuffers = 4
+	sequentialBuffers = 3
 )
 
 // Sequential writes a file in order, past the page cache: the bytes need no pages of their own, and do not push out what
 // other programs read again. One goroutine uses it.
 type Sequential struct {
-	f      *os.File
-	size   int64 // of the file
-	memory []byte
-	buf    []byte   // of whole blocks; filled by Write
-	at     int64    // offset of buf in the file
-	n      int      // bytes in buf
-	empty  [][]byte // buffers that neither Write nor a transfer uses
-	ended  chan transferred
-	live   int   // transfers that have not ended
-	err    error // the first one of a transfer
+	f       *os.File
+	size    int64    // of the file
+	mapping []byte   // with all buffers
+	buf     []byte   // of whole blocks; filled by Write
+	at      int64    // offset of buf in the file
+	n       int      // bytes in buf
+	empty   [][]byte // buffers that neither Write nor a transfer uses
+	ended   chan transferred
+	live    int   // transfers that have not ended
+	err     error // the first one of a transfer
 }
 
 // transferred is a buffer whose transfer has ended.
@@ -40,12 +40,12 @@ func NewSequential(path string, size int64) *Sequential {
 	if f == nil {
 		return nil
 	}
-	memory, err := pages(sequentialBuffers * sequentialBuffer)
+	memory, mapping, err := hugePages(sequentialBuffers * sequentialBuffer)
 	if err != nil {
 		f.Close()
 		return nil
 	}
-	s := &Sequential{f: f, size: size, memory: memory, ended: make(chan transferred, sequentialBuffers)}
+	s := &Sequential{f: f, size: size, mapping: mapping, ended: make(chan transferred, sequentialBuffers)}
 	for b := memory; len(b) > 0; b = b[sequentialBuffer:] {
 		s.empty = append(s.empty, b[:sequentialBuffer:sequentialBuffer])
 	}
@@ -134,6 +134,6 @@ func (s *Sequential) Close() error {
 	for s.live > 0 {
 		s.wait()
 	}
-	unmap(s.memory)
+	unmap(s.mapping)
 	return s.f.Close()
 }
