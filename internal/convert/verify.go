@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 
 	"trireme/fault"
 	"trireme/internal/gguf"
@@ -23,13 +24,16 @@ type Damage struct {
 	Err    error
 }
 
-// Verify reads all tensors of a file or directory in any of the formats of Open, or of a GGUF file, and compares their checksums.
+// Verify reads all tensors of a file or directory in any of the formats of Open, or of GGUF, and compares their checksums.
 // The error is that of a header, of metadata, or of a file that is missing; ErrUnknown if the format is not known.
 func Verify(ctx context.Context, path string) (v Verified, err error) {
 	if isGGUF(path) {
 		return verifyGGUF(ctx, path)
 	}
 	s, err := Open(path)
+	if file := filepath.Join(path, ggufFile); errors.Is(err, ErrUnknown) && isGGUF(file) {
+		return verifyGGUF(ctx, file)
+	}
 	if err != nil {
 		return v, err
 	}

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,16 +15,14 @@ func TestSequential(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 40 {
+	rng, bytesOf := rand.New(rand.NewPCG(1, 2)), rand.NewChaCha8([32]byte{1})
+	for round := range 20 {
 		size := rng.IntN(3 * sequentialBuffer)
 		if round%4 == 0 {
 			size = (1 + rng.IntN(3)) * sequentialBuffer
 		}
 		want := make([]byte, size)
-		for i := range want {
-			want[i] = byte(rng.Uint32())
-		}
+		bytesOf.Read(want)
 		path := filepath.Join(dir, "file")
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -57,6 +56,42 @@ func TestSequential(t *testing.T) {
 		got, err := os.ReadFile(path)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("round %d: %d bytes, not the %d written: %v", round, len(got), size, err)
+		}
+	}
+}
+
+// A transfer that fails is the error of a later Write, or of Flush.
+func TestSequentialFails(t *testing.T) {
+	for _, buffers := range []int{1, 2, 7} {
+		path := filepath.Join(t.TempDir(), "file")
+		size := int64(buffers * sequentialBuffer)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+		s := NewSequential(path, size)
+		if s == nil {
+			t.Skip("no direct writes in", filepath.Dir(path))
+		}
+		if err := s.f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wrote := 0
+		var err error
+		for range buffers {
+			n := 0
+			if n, err = s.Write(make([]byte, sequentialBuffer)); err != nil {
+				break
+			}
+			wrote += n
+		}
+		if err == nil {
+			err = s.Flush()
+		}
+		if !errors.Is(err, os.ErrClosed) || wrote > (sequentialBuffers+1)*sequentialBuffer {
+			t.Errorf("%d buffers: %v after %d bytes", buffers, err, wrote)
+		}
+		if err := s.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
 		}
 	}
 }
