@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"os"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,19 +56,16 @@ func pages(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
-// hugePages returns n bytes that are contiguous in pieces of hugePage if the system has such pages: a transfer from them is one
-// request of the device, one from small pages is several. mapping is for unmap.
+// hugePages returns n bytes that are in huge pages if the system has them: a transfer from them is one request of the device,
+// one from small pages is several. mapping is for unmap.
 func hugePages(n int) (b, mapping []byte, err error) {
-	if mapping, err = pages(n + hugePage); err != nil {
+	const around = 2 << 20 // a huge page; the first and the last one of the mapping may not be whole
+	if mapping, err = pages(n + 2*around); err != nil {
 		return nil, nil, err
 	}
-	lo := -int(uintptr(unsafe.Pointer(&mapping[0]))) & (hugePage - 1)
-	b = mapping[lo : lo+n : lo+n]
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // advice only
-	return b, mapping, nil
+	_ = unix.Madvise(mapping, unix.MADV_HUGEPAGE) // advice only
+	return mapping[around : around+n : around+n], mapping, nil
 }
-
-const hugePage = 2 << 20
 
 func unmap(b []byte) { _ = unix.Munmap(b) } // from pages: cannot fail
 

@@ -23,6 +23,7 @@ type request struct {
 	path  string
 	note  func(format string, args ...any)
 	found atomic.Pointer[Window]
+	empty bool    // the file was empty at the last look
 	taken *Window // returned by take, and not yet begun
 	stop  chan struct{}
 	ended chan struct{}
@@ -62,6 +63,11 @@ func (r *request) look() bool {
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
+	if wait := err == nil && len(text) == 0 && !r.empty; wait { // somebody may be about to write it
+		r.empty = true
+		return true
+	}
+	r.empty = false
 	if removed := os.Remove(r.path); err == nil {
 		err = removed
 	}

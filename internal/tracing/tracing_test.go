@@ -171,6 +171,28 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A file that is read before it is written is not a request for the default; one that stays empty is.
+func TestEmptyRequest(t *testing.T) {
+	r := &request{path: filepath.Join(t.TempDir(), Request), note: t.Errorf}
+	write := func(text string) {
+		if err := os.WriteFile(r.path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	if !r.look() || r.take() != 0 {
+		t.Error("an empty file was read at once")
+	}
+	write("steps=2")
+	if !r.look() || r.take() != 2 {
+		t.Error("the request was not read")
+	}
+	write("")
+	if !r.look() || r.take() != 0 || !r.look() || r.take() != 3 {
+		t.Error("an empty file is not a request for 3 steps")
+	}
+}
+
 func TestResumedAfterWindow(t *testing.T) {
 	c := New(Config{Size: 1, Recorder: trace.New(0), Windows: []Window{{First: 3, Last: 4, Perfetto: true}}, Run: t.TempDir()})
 	c.Start(10)
