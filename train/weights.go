@@ -155,7 +155,7 @@ func (w *weights) read(b tensor.Backend, info safetensors.Info, dst *tensor.Tens
 		part = min(blocks*block(info), maxLoadPart)
 	}
 	var bad atomic.Bool
-	err := concurrent.Each(workers, (dst.Elems()+part-1)/max(1, part), func(_, i int) error {
+	err := concurrent.Each(workers, (dst.Elems()+part-1)/part, func(_, i int) error {
 		lo, hi := i*part, min(dst.Elems(), (i+1)*part)
 		finite, err := w.readPart(b, info, dst.Flat(lo, hi), first+lo)
 		if !finite {

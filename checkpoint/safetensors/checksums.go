@@ -25,9 +25,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksums are those of a file's tensors.
 type checksums struct {
-	header uint32
-	first  []int    // number of a tensor's first block, by index in the file
-	crc    []uint32 // by number of block
+	first []int    // number of a tensor's first block, by index in the file
+	crc   []uint32 // by number of block
 }
 
 // newChecksums numbers the blocks of tensors.
@@ -73,9 +72,9 @@ func headerSum(infos []Info, metadata map[string]string) uint32 {
 	return h.Sum32()
 }
 
-// encode returns the value in __metadata__.
-func (c *checksums) encode() string {
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+4*len(c.crc)), c.header)
+// encode returns the value in __metadata__, with the checksum of the header.
+func (c *checksums) encode(header uint32) string {
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+4*len(c.crc)), header)
 	for _, crc := range c.crc {
 		b = binary.BigEndian.AppendUint32(b, crc)
 	}
@@ -93,11 +92,10 @@ func parseChecksums(h *header) (*checksums, error) {
 	if err != nil || len(b) != 4+4*len(c.crc) {
 		return nil, fmt.Errorf("%s in its metadata is not the checksums of %d blocks", checksumKey, len(c.crc))
 	}
-	c.header = binary.BigEndian.Uint32(b)
 	for k := range c.crc {
 		c.crc[k] = binary.BigEndian.Uint32(b[4+4*k:])
 	}
-	if headerSum(h.infos, h.metadata) != c.header {
+	if headerSum(h.infos, h.metadata) != binary.BigEndian.Uint32(b) {
 		return nil, fmt.Errorf("its header does not match its checksum (%s in its metadata)", checksumKey)
 	}
 	return c, nil

@@ -64,7 +64,7 @@ func NewChecksumLayout(entries []Entry, metadata map[string]string) (*Layout, er
 	if l.metadata == nil {
 		l.metadata = map[string]string{}
 	}
-	l.metadata[checksumKey] = newChecksums(l.infos()).encode()
+	l.metadata[checksumKey] = newChecksums(l.infos()).encode(0)
 	return l, l.setHeader()
 }
 
@@ -106,9 +106,8 @@ func (l *Layout) headerWith(metadata map[string]string) []byte {
 
 // withChecksums returns the header with checksums.
 func (l *Layout) withChecksums(c *checksums) []byte {
-	c.header = headerSum(l.infos(), l.metadata)
 	metadata := maps.Clone(l.metadata)
-	metadata[checksumKey] = c.encode()
+	metadata[checksumKey] = c.encode(headerSum(l.infos(), l.metadata))
 	return l.headerWith(metadata)
 }
 

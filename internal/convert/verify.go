@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 
 	"trireme/fault"
@@ -27,11 +26,11 @@ type Damage struct {
 // Verify reads all tensors of a file or directory in any of the formats of Open, or of GGUF, and compares their checksums.
 // The error is that of a header, of metadata, or of a file that is missing; ErrUnknown if the format is not known.
 func Verify(ctx context.Context, path string) (v Verified, err error) {
-	if isGGUF(path) {
+	if gguf.Is(path) {
 		return verifyGGUF(ctx, path)
 	}
 	s, err := Open(path)
-	if file := filepath.Join(path, ggufFile); errors.Is(err, ErrUnknown) && isGGUF(file) {
+	if file := filepath.Join(path, ggufFile); errors.Is(err, ErrUnknown) && gguf.Is(file) {
 		return verifyGGUF(ctx, file)
 	}
 	if err != nil {
@@ -53,25 +52,10 @@ func Verify(ctx context.Context, path string) (v Verified, err error) {
 	return v, nil
 }
 
-// isGGUF reports whether a file begins as a GGUF file does.
-func isGGUF(path string) bool {
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	magic := make([]byte, 4)
-	_, err = io.ReadFull(f, magic)
-	return err == nil && string(magic) == gguf.Magic
-}
-
 func verifyGGUF(ctx context.Context, path string) (v Verified, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
-		return v, fault.Try(err, "convert the model again")
+		return v, fault.Try(err, "download it or convert the model again")
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	v.Unchecked = !f.Checked()
@@ -81,7 +65,7 @@ func verifyGGUF(ctx context.Context, path string) (v Verified, err error) {
 		}
 		n, err := f.Verify(i)
 		if err != nil {
-			v.Damaged = append(v.Damaged, Damage{t.Name, fault.Try(err, "convert the model again")})
+			v.Damaged = append(v.Damaged, Damage{t.Name, fault.Try(err, "download it or convert the model again")})
 		} else {
 			v.Bytes += n
 		}

@@ -15,12 +15,13 @@ func TestVerify(t *testing.T) {
 		make      func(*testing.T, string) string
 		file      string // to damage, relative to the path
 		unchecked bool
+		seen      int // at least, of 20 flipped bits
 	}{
-		"safetensors":     {exported(1 << 30), "model.safetensors", false},
-		"with an index":   {exported(600), "model-00002-of-00003.safetensors", false},
-		"another program": {withoutChecksums(exported(1<<30), "model/model.safetensors", "trireme.crc32c.256KiB"), "", true},
-		"GGUF":            {writtenGGUF, "", false},
-		"DCP":             {copied("dcp"), "__0_0.distcp", false},
+		"safetensors":     {exported(1 << 30), "model.safetensors", false, 20},
+		"with an index":   {exported(600), "model-00002-of-00002.safetensors", false, 20},
+		"another program": {withoutChecksums(exported(1<<30), "model/model.safetensors", "trireme.crc32c.256KiB"), "", true, 0},
+		"GGUF":            {writtenGGUF, "", false, 20},
+		"DCP":             {copied("dcp"), "__0_0.distcp", false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := c.make(t, t.TempDir())
@@ -28,10 +29,10 @@ func TestVerify(t *testing.T) {
 			if err != nil || v.Bytes == 0 || len(v.Damaged) > 0 || v.Unchecked != c.unchecked {
 				t.Fatalf("%+v, %v", v, err)
 			}
-			file := filepath.Join(path, c.file)
-			if st, err := os.Stat(file); err != nil || st.IsDir() {
+			if c.unchecked {
 				return
 			}
+			file := filepath.Join(path, c.file)
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -56,8 +57,8 @@ func TestVerify(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if seen == 0 {
-				t.Error("no flipped bit was seen")
+			if seen < c.seen {
+				t.Errorf("%d of 20 flipped bits were seen", seen)
 			}
 		})
 	}

@@ -17,9 +17,9 @@ func TestSequential(t *testing.T) {
 	}
 	rng, bytesOf := rand.New(rand.NewPCG(1, 2)), rand.NewChaCha8([32]byte{1})
 	for round := range 20 {
-		size := rng.IntN(3 * sequentialBuffer)
+		size := rng.IntN(2 * sequentialBuffers * sequentialBuffer)
 		if round%4 == 0 {
-			size = (1 + rng.IntN(3)) * sequentialBuffer
+			size = (1 + rng.IntN(2*sequentialBuffers)) * sequentialBuffer
 		}
 		want := make([]byte, size)
 		bytesOf.Read(want)

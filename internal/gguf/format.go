@@ -7,10 +7,8 @@ import (
 	"strings"
 )
 
-// Magic is the first bytes of a file.
-const Magic = "GGUF"
-
 const (
+	magic     = "GGUF"
 	version   = 3
 	alignment = 32 // of tensors' data, in bytes
 	maxDims   = 4

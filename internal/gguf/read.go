@@ -55,6 +55,21 @@ func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
+// Is reports whether a file begins as a GGUF file does.
+func Is(path string) bool {
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() { // opening a pipe would block
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
+}
+
 // Close closes the file of Open.
 func (f *File) Close() error {
 	if f.closer == nil {
@@ -132,7 +147,7 @@ func (f *File) parse(d *parser, size int64) error {
 	}
 	d.fixed(&head)
 	switch {
-	case d.err != nil || string(head.Magic[:]) != Magic:
+	case d.err != nil || string(head.Magic[:]) != magic:
 		return errors.New("not a GGUF file")
 	case head.Version != version:
 		return fmt.Errorf("version %d is not supported: only %d is", head.Version, version)

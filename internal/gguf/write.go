@@ -29,7 +29,7 @@ type Output interface {
 // Write writes a file: the metadata in order, then checksums (see sumsKey), then the tensors.
 func Write(to Output, metadata []KV, tensors []Tensor) error {
 	w := &writer{w: bufio.NewWriterSize(to, 1<<20)}
-	w.raw([]byte(Magic))
+	w.raw([]byte(magic))
 	w.fixed(uint32(version), uint64(len(tensors)), uint64(len(metadata)+1))
 	sums := make([]uint32, 1+len(tensors))
 	for _, kv := range append(slices.Clone(metadata), KV{sumsKey, sums}) {

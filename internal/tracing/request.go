@@ -63,7 +63,7 @@ func (r *request) look() bool {
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
-	if wait := err == nil && len(text) == 0 && !r.empty; wait { // somebody may be about to write it
+	if err == nil && len(text) == 0 && !r.empty { // somebody may be about to write it
 		r.empty = true
 		return true
 	}
