@@ -11,7 +11,7 @@ import (
 type Parts int
 
 // partProducts lists by Parts the products of a part of a and a part of b that are summed. Those left out are about
-// 2^-16 of the whole with 2 parts, 2^-24 with 3. Each has a factor of the one before, whose tiles stay.
+// 2^-16 of the whole with 2 parts, 2^-24 with 3. Each has a factor of the one before, one of whose tiles stays.
 var partProducts = [4][][2]int{
 	0: {{0, 0}},
 	2: {{1, 0}, {0, 0}, {0, 1}},

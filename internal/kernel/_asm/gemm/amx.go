@@ -71,7 +71,7 @@ func (x *amx) zero(t int) {
 }
 
 // tileProducts lists, for operands of one, two and three parts, the products of a part of a and a part of b. Each has
-// a factor of the one before, whose tiles stay.
+// a factor of the one before, one of whose tiles stays.
 var tileProducts = [][][2]int{{{0, 0}}, {{1, 0}, {0, 0}, {0, 1}}, {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}}
 
 const amxDoc = `
@@ -140,7 +140,7 @@ func (x *amx) config() {
 	fmt.Fprint(&x.asm, "GLOBL tileConfig<>(SB), RODATA|NOPTR, $64\n")
 }
 
-// tiles keeps sums in tiles 0 to 3, rows of a in 4 and 5 and columns of b in 6 and 7. Each call loads
+// tiles keeps sums in tiles 0 to 3, rows of a in 4 and columns of b in 5. Each call loads
 // the configuration and releases the tiles, because the goroutine may continue on another thread
 // afterwards.
 func (x *amx) tiles(parts int) {
@@ -180,9 +180,7 @@ func (x *amx) tiles(parts int) {
 		x.load(t, []string{"R8", "R10"}[t/2], t%2*64, "R9")
 	}
 	x.label("step")
-	for i, p := range products {
-		x.product(p, i == 0 || p[0] != products[i-1][0], i == 0 || p[1] != products[i-1][1])
-	}
+	x.step(products)
 	x.op("ADDQ $%d, R14", 2048*parts)
 	x.op("ADDQ $%d, R15", 2048*parts)
 	x.op("DECQ DX")
@@ -206,26 +204,33 @@ func (x *amx) tiles(parts int) {
 	x.done()
 }
 
-// product adds the product of part p[0] of a and part p[1] of b, and loads those that are new. A tile is loaded just
-// before its products, after those of the one that it replaces.
-func (x *amx) product(p [2]int, a, b bool) {
-	loadA := func(h int) { x.load(4+h, "R14", 2048*p[0]+1024*h, "BX") }
-	loadB := func(h int) { x.load(6+h, "R15", 2048*p[1]+1024*h, "BX") }
-	if a && b {
-		loadB(0)
-		loadB(1)
-	}
-	if a {
-		for h := range 2 {
-			loadA(h)
-			x.dot(2*h, 4+h, 6)
-			x.dot(2*h+1, 4+h, 7)
+// A held operand is a tile of a part, or none.
+type held struct{ part, half int }
+
+// step adds products of parts of 32 of k. The four tiles of sums are visited so that each has a tile of a or b of
+// the one before, the last tile of a product is the first of the next, and a new tile goes where the old one was. It
+// loads more tiles than it must, 5 instead of 4 for one product: processors rename tiles, and have few registers for it,
+// which threads of a core divide, so every tile that is not held is worth more than a load from the first level of cache.
+func (x *amx) step(products [][2]int) {
+	a, b, none := held{}, held{}, held{-1, -1}
+	now := [2]held{none, none}
+	for _, p := range products {
+		a.part, b.part = p[0], p[1]
+		for i := range 4 {
+			switch i {
+			case 1, 3:
+				b.half ^= 1
+			case 2:
+				a.half ^= 1
+			}
+			if a != now[0] {
+				x.load(4, "R14", 2048*a.part+1024*a.half, "BX")
+			}
+			if b != now[1] {
+				x.load(5, "R15", 2048*b.part+1024*b.half, "BX")
+			}
+			now = [2]held{a, b}
+			x.dot(2*a.half+b.half, 4, 5)
 		}
-		return
-	}
-	for h := range 2 {
-		loadB(h)
-		x.dot(h, 4, 6+h)
-		x.dot(2+h, 5, 6+h)
 	}
 }
