@@ -2,13 +2,15 @@ package autograd
 
 import "trireme/tensor"
 
-// A block of logits has 32 MiB, and for large vocabularies more: each block reads the head and reads
+// A block of logits has up to 32 MiB, and for large vocabularies more: each block reads the head and reads
 // and writes its gradient, which takes longer than the arithmetic of a few rows. The number of rows
-// depends on the vocabulary only, so that the order of sums is fixed.
-const logitBytes, leastLogitRows = 32 << 20, 256
+// depends on the vocabulary only, so that the order of sums is fixed, and is a multiple of those of products' tiles.
+const logitBytes, leastLogitRows, logitRowUnit = 32 << 20, 256, 64
 
 // LogitRows is the number of rows in a block of logits.
-func LogitRows(vocab int) int { return max(leastLogitRows, logitBytes/4/vocab) }
+func LogitRows(vocab int) int {
+	return max(leastLogitRows, logitBytes/4/vocab/logitRowUnit*logitRowUnit)
+}
 
 // Labels are the targets of rows.
 type Labels struct {

@@ -73,51 +73,66 @@ func GemmPartsScratch(parts Parts, m, n, k int) int {
 	return total
 }
 
-// packA packs a strip of rows of a.
-func (g *tiled) packA(a Matrix, rows, kb int) {
+// packA packs strips of rows of a.
+func (g *tiled) packA(a Matrix, rows, kb, steps int) {
 	if g.parts == 0 {
-		packTilesA(g.ap, a, rows, kb, g.tmp)
+		packTilesA(g.ap, g.panel(steps), a, rows, kb, g.tmp)
 		return
 	}
-	splitTiles(g.parts, g.ap, a, rows, kb, a.Trans)
+	splitTiles(g.parts, g.ap, g.panel(steps), a, rows, kb, a.Trans)
 }
 
-// packB packs a panel of columns of b likewise.
-func (g *tiled) packB(dst []uint16, b Matrix, kb, cols int) {
+// packB packs panels of columns of b likewise.
+func (g *tiled) packB(b Matrix, kb, cols, steps int) {
 	if g.parts == 0 {
-		packTilesB(dst, b, kb, cols)
+		packTilesB(g.bp, g.panel(steps), b, kb, cols)
 		return
 	}
 	b.Trans = !b.Trans
-	splitTiles(g.parts, dst, b, cols, kb, !b.Trans)
+	splitTiles(g.parts, g.bp, g.panel(steps), b, cols, kb, !b.Trans)
 }
 
-// splitTiles packs up to 32 lines of m, kb elements each, as the parts of a step's tiles, each of two tiles of 16
-// lines. The elements of a line become a row of a tile, as in a, or with transposed a column of pairs, as in b, if m is not transposed; with a transposed m it
-// is the other way round. Elements beyond kb are 0; lines beyond lines are undefined.
-func splitTiles(parts Parts, dst []uint16, m Matrix, lines, kb int, transposed bool) {
-	for i := 0; i < lines; i += 16 {
-		to, from, n := dst[i/16*tileElems/2:], m.From(i, 0), min(16, lines-i)
-		step, whole := parts.count()*tileElems, 0
-		if n == 16 {
-			whole = kb / tileDepth
-			t := tileSource{from.F, m.LD, 16, tileDepth}
-			if m.Trans {
-				t = tileSource{from.F, m.LD, 16 * m.LD, tileDepth * m.LD}
-			}
-			splitSteps(parts, to, t, whole, transposed)
-		}
-		var edge [16 * tileDepth]float32
-		for s := whole; s*tileDepth < kb; s++ {
-			clear(edge[:])
-			for r := range n {
-				for k := range min(tileDepth, kb-s*tileDepth) {
-					edge[r*tileDepth+k] = from.From(r, s*tileDepth+k).F[0]
-				}
-			}
-			splitSteps(parts, to[s*step:], tileSource{edge[:], tileDepth, 16, tileDepth}, 1, transposed != m.Trans)
+// splitTiles packs lines of m, kb elements each, as panels of 32, stride elements apart, as the parts of a step's tiles, each of
+// two tiles of 16 lines. The elements of a line become a row of a tile, as in a, or with transposed a column of pairs, as in b,
+// if m is not transposed; with a transposed m it is the other way round. Elements beyond kb are 0; lines beyond lines are undefined.
+func splitTiles(parts Parts, dst []uint16, stride int, m Matrix, lines, kb int, transposed bool) {
+	some := kb
+	if m.Trans {
+		some = tileDepth // of all lines at a time, so that the source is read along its rows
+	}
+	for k := 0; k < kb; k += some {
+		for i := 0; i < lines; i += 16 {
+			to := dst[i/tileRows*stride+i%tileRows/16*tileElems/2+k/tileDepth*parts.count()*tileElems:]
+			splitLines(parts, to, m.From(i, k), min(16, lines-i), min(some, kb-k), transposed)
 		}
 	}
+}
+
+// splitLines is splitTiles for up to 16 lines.
+func splitLines(parts Parts, dst []uint16, m Matrix, lines, kb int, transposed bool) {
+	whole := 0
+	if lines == 16 {
+		whole = kb / tileDepth
+		t := tileSource{m.F, m.LD, 16, tileDepth}
+		if m.Trans {
+			t = tileSource{m.F, m.LD, 16 * m.LD, tileDepth * m.LD}
+		}
+		splitSteps(parts, dst, t, whole, transposed)
+	}
+	for s := whole; s*tileDepth < kb; s++ {
+		splitEdge(parts, dst[s*parts.count()*tileElems:], m.From(0, s*tileDepth), lines, min(tileDepth, kb-s*tileDepth), transposed != m.Trans)
+	}
+}
+
+// splitEdge is splitTiles for a step of up to 16 lines, m's elements by lines.
+func splitEdge(parts Parts, dst []uint16, m Matrix, lines, kb int, transposed bool) {
+	var edge [16 * tileDepth]float32
+	for r := range lines {
+		for k := range kb {
+			edge[r*tileDepth+k] = m.From(r, k).F[0]
+		}
+	}
+	splitSteps(parts, dst, tileSource{edge[:], tileDepth, 16, tileDepth}, 1, transposed)
 }
 
 // tileSource is a matrix that is packed as halves of tiles: element i of half h of row r of a step is at

@@ -18,6 +18,10 @@ const (
 	tileElems = tileRows * 32 // per step: 32 rows or columns by 32 of k
 )
 
+// stripsAtOnce is the number of strips of 32 rows of a that are packed together: a transposed a is read along its
+// rows, which the processor's prefetch needs.
+const stripsAtOnce = 4
+
 // tiled is the state of one product.
 type tiled struct {
 	c, a, b    Matrix
@@ -45,7 +49,7 @@ func tileSizes(parts Parts, m, n, k int) (ap, bp, tmp, sums int) {
 	if all := (k + tileDepth - 1) / tileDepth; all <= steps {
 		steps, sums = all, tileRows*nc
 	}
-	tmp = tileElems / 2 * steps
+	tmp = tileElems / 2 * steps * min(stripsAtOnce, (m+tileRows-1)/tileRows)
 	return parts.count() * tmp, parts.count() * nc * tileDepth / 2 * steps, tmp, sums
 }
 
@@ -98,22 +102,24 @@ func (g *tiled) block(i0, i1, j, n int) {
 	for k0 := 0; k0 < g.k; k0 += depth {
 		kb := min(depth, g.k-k0)
 		steps := (kb + tileDepth - 1) / tileDepth
-		for p := 0; p < n; p += tileRows {
-			g.packB(g.bp[p/tileRows*g.panel(steps):], g.b.From(k0, j+p), kb, min(tileRows, n-p))
-		}
+		g.packB(g.b.From(k0, j), kb, n, steps)
+		const some = stripsAtOnce * tileRows
 		for i := i0; i < i1; i += tileRows {
-			g.strip(i, min(tileRows, i1-i), i-i0, j, n, k0, kb, steps)
+			strip := (i - i0) % some / tileRows
+			if strip == 0 {
+				g.packA(g.a.From(i, k0), min(some, i1-i), kb, steps)
+			}
+			g.strip(g.ap[strip*g.panel(steps):], i, min(tileRows, i1-i), i-i0, j, n, k0, kb, steps)
 		}
 	}
 }
 
-// panel is the number of elements of a packed panel of b.
+// panel is the number of elements of a packed panel of b or strip of a.
 func (g *tiled) panel(steps int) int { return g.parts.count() * steps * tileElems }
 
-// strip computes rows [i, i+rows) of a block, up to 32.
-func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
+// strip computes rows [i, i+rows) of a block, up to 32, from their strip of a.
+func (g *tiled) strip(ap []uint16, i, rows, below, j, n, k0, kb, steps int) {
 	first, last := k0 == 0, k0+kb == g.k
-	g.packA(g.a.From(i, k0), rows, kb)
 	panels := (n + tileRows - 1) / tileRows
 	if !g.apart {
 		below = 0
@@ -122,7 +128,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	whole := 0 // panels written straight to c
 	if g.c.H == nil && !g.accumulate && rows == tileRows {
 		whole = n / tileRows
-		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.parts}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
+		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.parts}, ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
 	}
 	if whole == panels {
 		return
@@ -133,7 +139,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 			copy(part[r*g.nc:][:n-whole*tileRows], g.c.From(i+r, j+whole*tileRows).F)
 		}
 	}
-	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.parts}, g.ap, g.bp[whole*g.panel(steps):], part, g.nc, first)
+	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.parts}, ap, g.bp[whole*g.panel(steps):], part, g.nc, first)
 	if last || !g.apart {
 		g.finish(i, rows, j+whole*tileRows, n-whole*tileRows, part)
 	}
@@ -165,51 +171,63 @@ func (g *tiled) finish(i, rows, j, n int, sums []float32) {
 	}
 }
 
-// packTilesA copies up to 32 rows of a, kb columns each: 32 rows of 32 elements per step of 32
-// columns. Columns beyond kb are 0; rows beyond rows are undefined.
-func packTilesA(dst []uint16, a Matrix, rows, kb int, tmp []uint16) {
-	if !a.Trans {
-		done := copyTiles(dst, a.H, a.LD, rows, kb/tileDepth) * tileDepth
-		for kk := done; kk < roundUp(kb, tileDepth); kk++ {
-			for r := range rows {
-				x := uint16(0)
-				if kk < kb {
-					x = a.H[r*a.LD+kk]
-				}
-				dst[kk/tileDepth*tileElems+r*tileDepth+kk%tileDepth] = x
-			}
+// packTilesA copies rows of a, kb columns each, as strips of 32, stride elements apart: per step of 32 columns 32 rows of
+// 32 elements. Columns beyond kb are 0; rows beyond rows are undefined.
+func packTilesA(dst []uint16, stride int, a Matrix, rows, kb int, tmp []uint16) {
+	if a.Trans {
+		a.Trans = false // pairs as in b, then transposed
+		packTilesB(tmp, stride, a, kb, rows)
+		for at := 0; at < rows; at += tileRows / 2 {
+			i := at/tileRows*stride + at%tileRows/16*tileElems/2
+			transposeTiles(dst[i:], tmp[i:], 32, tileElems, (kb+tileDepth-1)/tileDepth)
 		}
 		return
 	}
-	a.Trans = false // pairs as in b, then transposed
-	packTilesB(tmp, a.From(0, 0), kb, rows)
-	for half := range 2 {
-		at := half * tileElems / 2
-		transposeTiles(dst[at:], tmp[at:], 32, tileElems, (kb+tileDepth-1)/tileDepth)
+	for i := 0; i < rows; i += tileRows {
+		to, from, n := dst[i/tileRows*stride:], a.From(i, 0), min(tileRows, rows-i)
+		done := copyTiles(to, from.H, a.LD, n, kb/tileDepth) * tileDepth
+		for kk := done; kk < roundUp(kb, tileDepth); kk++ {
+			for r := range n {
+				x := uint16(0)
+				if kk < kb {
+					x = from.H[r*a.LD+kk]
+				}
+				to[kk/tileDepth*tileElems+r*tileDepth+kk%tileDepth] = x
+			}
+		}
 	}
 }
 
-// packTilesB copies up to 32 columns of b, kb rows each: per step of 32 rows, two tiles of 16 columns,
-// each of 16 row pairs with (k, n) and (k+1, n) adjacent. Rows beyond kb and columns beyond cols
-// are 0.
-func packTilesB(dst []uint16, b Matrix, kb, cols int) {
+// packTilesB copies columns of b, kb rows each, as panels of 32, stride elements apart: per step of 32 rows two tiles of 16
+// columns, each of 16 row pairs with (k, n) and (k+1, n) adjacent. Rows beyond kb and columns beyond cols are 0.
+func packTilesB(dst []uint16, stride int, b Matrix, kb, cols int) {
 	done := 0 // of kb
-	switch {
-	case !b.Trans:
-		done = pairTiles(dst, b.H, 2*b.LD, b.LD, kb/2, cols) * 2
-	case cols == tileRows:
-		done = kb / tileDepth * tileDepth
-		for half := range 2 {
-			transposeTiles(dst[half*tileElems/2:], b.From(0, 16*half).H, b.LD, tileDepth, kb/tileDepth)
+	if !b.Trans {
+		// A few rows of all panels at a time, so that the source is read along its rows.
+		const some = 16
+		for ; done < kb/2*2; done = min(done+some, kb/2*2) {
+			for j := 0; j < cols; j += tileRows {
+				to := dst[j/tileRows*stride+done/tileDepth*tileElems+done%tileDepth*16:]
+				pairTiles(to, b.From(done, j).H, 2*b.LD, b.LD, min(some, kb-done)/2, min(tileRows, cols-j))
+			}
 		}
 	}
-	for k := done; k < roundUp(kb, tileDepth); k++ {
-		for n := range tileRows {
-			x := uint16(0)
-			if k < kb && n < cols {
-				x = b.From(k, n).H[0]
+	for j := 0; j < cols; j += tileRows {
+		to, from, n, done := dst[j/tileRows*stride:], b.From(0, j), min(tileRows, cols-j), done
+		if b.Trans && n == tileRows {
+			done = kb / tileDepth * tileDepth
+			for half := range 2 {
+				transposeTiles(to[half*tileElems/2:], from.From(0, 16*half).H, b.LD, tileDepth, kb/tileDepth)
 			}
-			dst[k/tileDepth*tileElems+n/16*tileElems/2+k%tileDepth/2*32+n%16*2+k%2] = x
+		}
+		for k := done; k < roundUp(kb, tileDepth); k++ {
+			for c := range tileRows {
+				x := uint16(0)
+				if k < kb && c < n {
+					x = from.From(k, c).H[0]
+				}
+				to[k/tileDepth*tileElems+c/16*tileElems/2+k%tileDepth/2*32+c%16*2+k%2] = x
+			}
 		}
 	}
 }

@@ -75,7 +75,7 @@ func pairTiles(dst, src []uint16, ld, apart, pairs, cols int) int {
 	}
 	if pairs > 0 {
 		_ = src[(pairs-1)*ld+apart+cols-1]
-		pairTilesAVX512(&dst[:roundUp(pairs, 16)*2*tileRows][0], &src[0], ld, apart, pairs, uint64(1)<<cols-1)
+		pairTilesAVX512(&dst[:(pairs-1)/16*tileElems+tileElems/2+(pairs-1)%16*32+32][0], &src[0], ld, apart, pairs, uint64(1)<<cols-1)
 	}
 	return pairs
 }
