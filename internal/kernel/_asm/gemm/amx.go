@@ -140,9 +140,8 @@ func (x *amx) config() {
 	fmt.Fprint(&x.asm, "GLOBL tileConfig<>(SB), RODATA|NOPTR, $64\n")
 }
 
-// tiles keeps sums in tiles 0 to 3, rows of a in 4 and columns of b in 5. Each call loads
-// the configuration and releases the tiles, because the goroutine may continue on another thread
-// afterwards.
+// tiles computes columns of two tiles. Each call loads the configuration and releases the tiles, because the goroutine may
+// continue on another thread afterwards.
 func (x *amx) tiles(parts int) {
 	name := "tilesAMX"
 	if parts > 1 {
@@ -166,27 +165,8 @@ func (x *amx) tiles(parts int) {
 	x.op("SHLQ $4, R10")
 	x.op("ADDQ R8, R10 // row 16")
 	x.label("panel")
-	x.op("MOVQ R12, R14")
-	x.op("MOVQ R13, R15")
-	x.op("MOVQ steps+16(FP), DX")
-	x.op("CMPQ first+72(FP), $0")
-	x.op("JEQ old")
-	for t := range 4 {
-		x.zero(t)
-	}
-	x.op("JMP step")
-	x.label("old")
-	for t := range 4 {
-		x.load(t, []string{"R8", "R10"}[t/2], t%2*64, "R9")
-	}
-	x.label("step")
-	x.step(products)
-	x.op("ADDQ $%d, R14", 2048*parts)
-	x.op("ADDQ $%d, R15", 2048*parts)
-	x.op("DECQ DX")
-	x.op("JNZ step")
-	for t := range 4 {
-		x.store(t, []string{"R8", "R10"}[t/2], t%2*64, "R9")
+	for half := range 2 {
+		x.column(products, parts, half)
 	}
 	x.op("ADDQ $128, R8")
 	x.op("ADDQ $128, R10")
@@ -204,33 +184,43 @@ func (x *amx) tiles(parts int) {
 	x.done()
 }
 
-// A held operand is a tile of a part, or none.
-type held struct{ part, half int }
-
-// step adds products of parts of 32 of k. The four tiles of sums are visited so that each has a tile of a or b of
-// the one before, the last tile of a product is the first of the next, and a new tile goes where the old one was. It
-// loads more tiles than it must, 5 instead of 4 for one product: processors rename tiles, and have few registers for it,
-// which threads of a core divide, so every tile that is not held is worth more than a load from the first level of cache.
-func (x *amx) step(products [][2]int) {
-	a, b, none := held{}, held{}, held{-1, -1}
-	now := [2]held{none, none}
+// column computes a half of a panel: sums are in tiles 0 and 1, rows of a in 2 and 3, columns of b in 4. Four tiles of sums
+// would need 4 tiles of operands for 4 products where this needs 6, but processors rename tiles, and have few registers
+// for it, which threads of a core divide: beside a busy thread every tile that is not in use is worth more than a load from cache.
+func (x *amx) column(products [][2]int, parts, half int) {
+	rows := []string{"R8", "R10"}
+	old, step := fmt.Sprint("old", half), fmt.Sprint("step", half)
+	x.op("MOVQ R12, R14")
+	x.op("MOVQ R13, R15")
+	x.op("MOVQ steps+16(FP), DX")
+	x.op("CMPQ first+72(FP), $0")
+	x.op("JEQ %s", old)
+	x.zero(0)
+	x.zero(1)
+	x.op("JMP %s", step)
+	x.label(old)
+	for t, r := range rows {
+		x.load(t, r, 64*half, "R9")
+	}
+	x.label(step)
+	now := [2]int{-1, -1}
 	for _, p := range products {
-		a.part, b.part = p[0], p[1]
-		for i := range 4 {
-			switch i {
-			case 1, 3:
-				b.half ^= 1
-			case 2:
-				a.half ^= 1
-			}
-			if a != now[0] {
-				x.load(4, "R14", 2048*a.part+1024*a.half, "BX")
-			}
-			if b != now[1] {
-				x.load(5, "R15", 2048*b.part+1024*b.half, "BX")
-			}
-			now = [2]held{a, b}
-			x.dot(2*a.half+b.half, 4, 5)
+		if p[1] != now[1] {
+			x.load(4, "R15", 2048*p[1]+1024*half, "BX")
 		}
+		for t := range rows {
+			if p[0] != now[0] {
+				x.load(2+t, "R14", 2048*p[0]+1024*t, "BX")
+			}
+			x.dot(t, 2+t, 4)
+		}
+		now = p
+	}
+	x.op("ADDQ $%d, R14", 2048*parts)
+	x.op("ADDQ $%d, R15", 2048*parts)
+	x.op("DECQ DX")
+	x.op("JNZ %s", step)
+	for t, r := range rows {
+		x.store(t, r, 64*half, "R9")
 	}
 }
