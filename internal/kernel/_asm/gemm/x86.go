@@ -58,18 +58,6 @@ func newStrided(c *build.Context, base, s reg.GPVirtual, rows int) *strided {
 	return t
 }
 
-// from addresses rows elements with the strides of t from another base.
-func (t *strided) from(c *build.Context, base reg.GPVirtual, rows int) *strided {
-	u := &strided{bases: []reg.GPVirtual{base}, s: t.s}
-	for next := 7; next < rows; next += 7 {
-		b := c.GP64()
-		c.LEAQ(operand.Mem{Base: u.bases[len(u.bases)-1], Index: t.s[3], Scale: 2}, b)
-		c.ADDQ(t.s[1], b)
-		u.bases = append(u.bases, b)
-	}
-	return u
-}
-
 func (t *strided) at(r int) operand.Mem {
 	m := operand.Mem{Base: t.bases[r/7]}
 	switch r % 7 {
