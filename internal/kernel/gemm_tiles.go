@@ -13,7 +13,7 @@ import "unsafe"
 // depend on an element's position, so threads and ranks agree; a processor without tiles rounds
 // differently. tilesGeneric is this in Go.
 const (
-	tileRows  = 32            // rows and columns of a product in four tiles
+	tileRows  = 32            // rows of a strip of a, and columns of a panel of b
 	tileDepth = 32            // extent of a tile along k
 	tileElems = tileRows * 32 // per step: 32 rows or columns by 32 of k
 )
