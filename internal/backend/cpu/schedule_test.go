@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"trireme/internal/impl"
+	"trireme/internal/kernel"
 	"trireme/tensor"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestSchedule(t *testing.T) {
 	oneGoroutine(t)
 	impl.Each(t, func(t *testing.T) {
-		for threads, want := range map[int]float64{2: 0.985, 4: 0.975, 16: 0.95, 64: 0.9} {
+		for threads, want := range map[int]float64{2: 0.99, 4: 0.98, 16: 0.95, 64: 0.9} {
 			testSchedule(t, threads, want)
 		}
 	})
@@ -42,7 +43,10 @@ func testSchedule(t *testing.T, threads int, want float64) {
 					work, path = work+w.times*all, path+w.times*longest
 				}
 			}
-			share := float64(work) / float64(threads*path)
+			share, want := float64(work)/float64(threads*path), want
+			if _, width, _ := kernel.GemmUnits(0, kernel.Matrix{}, kernel.Matrix{}); width > 16 && c.name == "A" {
+				want -= 0.005 // its small matrices have few of the widest tiles
+			}
 			t.Logf("threads are busy for %.3f of the time of products", share)
 			if share < want {
 				t.Errorf("threads are busy for %.3f of the time of products, want %v", share, want)
