@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,8 +41,11 @@ func (h *harness) corpora(ctx context.Context) ([]*corpus, error) {
 	if sources == nil {
 		out, err := output(command(ctx, "go", "env", "GOROOT", "GOMOD"))
 		lines := strings.Fields(string(out))
-		if err != nil || len(lines) != 2 {
-			return nil, fmt.Errorf("go env GOROOT GOMOD: %q, %w. try: in the repository, or -texts FILE", out, err)
+		if err == nil && (len(lines) != 2 || lines[1] == os.DevNull) {
+			err = errors.New("this is not a Go module")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the default texts: %w. try: in the repository, or -texts FILE", err)
 		}
 		src, repository := filepath.Join(lines[0], "src"), filepath.Dir(lines[1])
 		sources = []source{

@@ -127,7 +127,9 @@ func (t *unigramToken) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(list[0], &t.token); err != nil {
 		return err
 	}
-	return json.Unmarshal(list[1], &t.score)
+	var err error
+	t.score, err = parseScore(list[1])
+	return err
 }
 
 func (t unigramToken) MarshalJSON() ([]byte, error) {
@@ -135,7 +137,7 @@ func (t unigramToken) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	score, err := json.Marshal(t.score)
+	score, err := spellScore(t.score)
 	return fmt.Appendf(nil, "[%s,%s]", token[:len(token)-1], score), err
 }
 
