@@ -25,16 +25,13 @@ func parseScore(b []byte) (float64, error) {
 	for ; i < len(b) && b[i] != 'e' && b[i] != 'E'; i++ {
 		switch c := b[i]; {
 		case c == '-':
-			continue
 		case c == '.':
 			fraction = true
-			continue
 		case full || digits > largest/10 || digits == largest/10 && uint64(c-'0') > largest%10:
 			full = true // further digits only count
 			if !fraction {
 				exponent++
 			}
-			continue
 		default:
 			digits = 10*digits + uint64(c-'0')
 			if fraction {
