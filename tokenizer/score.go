@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// parseScore parses a JSON number as serde_json does, with which tokenizers reads its files: as many digits as 64 bits hold,
-// rounded to a float64, times or divided by a power of ten, rounded again. The result may be a neighbor of the nearest
-// float64, which decides between segmentations whose scores are equal but for rounding.
+// parseScore parses a JSON number as serde_json does, with which tokenizers reads its files: the digits that fit 64 bits are
+// rounded to a float64, which is multiplied or divided by a power of ten and rounded again. The result may be a neighbor of the
+// nearest float64. That decides between segmentations whose scores are equal except for rounding.
 func parseScore(b []byte) (float64, error) {
 	var f float64
 	if b[0] == 'n' { // null, which changes nothing
