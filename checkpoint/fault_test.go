@@ -512,6 +512,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// Go minimizes its long inputs for a minute each without -fuzzminimizetime 10x.
 func FuzzManifest(f *testing.F) {
 	fs := newFaultFS()
 	if _, err := saveAlone(f, fs, "out", Config{}, smallTruth(1), 1); err != nil {

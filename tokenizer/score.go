@@ -12,7 +12,7 @@ import (
 // nearest float64. That decides between segmentations whose scores are equal except for rounding.
 func parseScore(b []byte) (float64, error) {
 	var f float64
-	if b[0] == 'n' { // null, which changes nothing
+	if b[0] == 'n' { // json leaves f as it is
 		return 0, errors.New("a score is null")
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -68,18 +68,24 @@ func scaled(f float64, exponent int) float64 {
 	return f * power
 }
 
-// spellScore returns a number that parseScore reads as f, and that is nearest to f. There is none for one f in 500, which no file
-// has; then it is the shortest that is nearest.
+// spellScore returns a number that parseScore reads as f: the shortest that is nearest to f, or else one of up to 20 digits that
+// is nearest to f or to a neighbor. For some scores of sentencepiece's files, which parseScore did not read, none is found; then it
+// is the shortest.
 func spellScore(f float64) ([]byte, error) {
 	shortest, err := json.Marshal(f)
-	for digits := 17; err == nil && digits <= 20; digits++ {
-		b := shortest
-		if digits > 17 {
-			b = strconv.AppendFloat(nil, f, 'e', digits-1, 64)
-		}
-		if got, _ := parseScore(b); got == f {
-			return b, nil
+	if err != nil {
+		return nil, err
+	}
+	if got, err := parseScore(shortest); err != nil || got == f {
+		return shortest, err
+	}
+	for _, near := range []float64{f, math.Nextafter(f, 0), math.Nextafter(f, 2*f)} {
+		for digits := 17; digits <= 20; digits++ {
+			b := strconv.AppendFloat(nil, near, 'e', digits-1, 64)
+			if got, err := parseScore(b); err == nil && got == f {
+				return b, nil
+			}
 		}
 	}
-	return shortest, err
+	return shortest, nil
 }
