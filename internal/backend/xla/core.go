@@ -294,18 +294,3 @@ func (e *emitter) WriteRows(dst, x, at *tensor.Tensor) {
 	v := e.convert(e.asMatrix(x), elems[dst.DType()])
 	e.store(dst, e.update(e.asMatrix(dst), v, e.reshape(e.load(at)), e.i32(0)))
 }
-
-// ScatterAdd skips padding by an index out of range.
-func (e *emitter) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate bool) {
-	n, v, d := ids.Elems(), dst.Rows(), dst.Width()
-	at := e.flat(e.load(ids))
-	if padding != tensor.NoPadding {
-		at = e.selects(e.compare(at, e.splat(at.elem, float64(padding), n), "EQ"), e.splat(at.elem, float64(v), n), at)
-	}
-	sum := e.region("scatter", "indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false",
-		e.combiner("add", "f32"), "f32", []int{v, d}, e.splat("f32", 0, v, d), e.reshape(at, n, 1), e.convert(e.asMatrix(x), "f32"))
-	if accumulate {
-		sum = e.binary("add", e.convert(e.asMatrix(dst), "f32"), sum)
-	}
-	e.store(dst, sum)
-}

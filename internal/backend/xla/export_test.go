@@ -14,7 +14,11 @@ func (b *Backend) SetChunking(scores, least int) {
 	b.client.target.chunking = chunking{scores, least}
 }
 
-// Text is the program of f for a platform.
+// SetDeterministic is whether programs of b compiled from now on have the same bits in every run by their
+// form.
+func (b *Backend) SetDeterministic(on bool) { b.client.target.deterministic = on }
+
+// Text is the program of f for a platform, with deterministic operations.
 func Text(t *testing.T, platform string, f func(b tensor.Backend)) string {
 	t.Helper()
 	b := record.New(meta.New())
@@ -22,7 +26,9 @@ func Text(t *testing.T, platform string, f func(b tensor.Backend)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := emit(rec.Program, newTarget(platform), nil, 1)
+	to := newTarget(platform)
+	to.deterministic = true
+	m, err := emit(rec.Program, to, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

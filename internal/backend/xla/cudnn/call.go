@@ -142,6 +142,10 @@ func (a Attention) call(d Device, backward bool) Call {
 	target, products := "__cudnn$fmhaSoftmax", forwardProducts
 	if backward {
 		target, products = "__cudnn$fmhaSoftmaxBackward", backwardProducts
+		if a.Deterministic {
+			// XLA would set it in the first of several equal calls only, and find no code for the others.
+			fmha["force_deterministic"] = true
+		}
 	}
 	for name, p := range products {
 		fmha[name+"_dot_dimension_numbers"] = map[string]any{
