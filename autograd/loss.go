@@ -2,14 +2,15 @@ package autograd
 
 import "trireme/tensor"
 
-// A block of logits has up to 32 MiB, and for large vocabularies more: each block reads the head and reads
-// and writes its gradient, which takes longer than the arithmetic of a few rows. The number of rows
-// depends on the vocabulary only, so that the order of sums is fixed, and is a multiple of those of products' tiles.
-const logitBytes, leastLogitRows, logitRowUnit = 32 << 20, 256, 64
+// A block of logits has up to tensor.BlockBytes, and for large vocabularies more: each block reads the head
+// and reads and writes its gradient, which takes longer than the arithmetic of a few rows. The number of rows
+// depends on the backend and the vocabulary only, so that the order of sums is fixed, and is a multiple of
+// those of products' tiles.
+const leastLogitRows, logitRowUnit = 256, 64
 
-// LogitRows is the number of rows in a block of logits.
-func LogitRows(vocab int) int {
-	return max(leastLogitRows, logitBytes/4/vocab/logitRowUnit*logitRowUnit)
+// LogitRows is the number of rows in a block of logits on b.
+func LogitRows(b tensor.Memory, vocab int) int {
+	return max(leastLogitRows, tensor.BlockBytes(b)/4/vocab/logitRowUnit*logitRowUnit)
 }
 
 // Labels are the targets of rows.
@@ -38,7 +39,7 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, lab
 	}
 	in := t.value(x)
 	n, vocab := in.Rows(), w.Value.Dim(0)
-	step := min(n, LogitRows(vocab))
+	step := min(n, LogitRows(t.b, vocab))
 	backward := t.grad && (x.requiresGrad || w.requiresGrad)
 	var dx *gradient
 	if backward && x.requiresGrad {

@@ -9,6 +9,7 @@ import (
 	"trireme/fault"
 	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/meta"
+	"trireme/internal/backend/xla"
 	"trireme/tensor"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Shared *tensor.Arena
 	// Reserve is the private address space in bytes; 0 is the backend's default.
 	Reserve int
+	// For is the device that meta stands for; "" is cpu.
+	For Name
 	// Plan is the planned usage from package planner; nil if unknown.
 	Plan *tensor.Usage
 }
@@ -47,7 +50,9 @@ func Open(name string, o Options) (Device, error) {
 		}
 		return b, nil
 	case "meta":
-		return meta.New(), nil
+		b := meta.New()
+		b.Block = xla.BlockBytes(string(o.For))
+		return b, nil
 	}
 	return nil, fault.Try(fmt.Errorf("device: unknown device %q (known: cpu, meta)", name), "%s", fault.Set("device.name", "cpu"))
 }

@@ -123,7 +123,7 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 }
 
 func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err error) {
-	b, err := device.Open("meta", device.Options{})
+	b, err := device.Open("meta", device.Options{For: j.Config.Device.Name})
 	if err != nil {
 		return Plan{}, err
 	}

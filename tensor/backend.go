@@ -81,6 +81,18 @@ func Async(b Memory) bool {
 	return ok && a.Async()
 }
 
+// BlockBytes is the memory in bytes of a block of rows, for operations that compute large intermediate results
+// such as logits in blocks. Backends on devices with more memory and faster products have larger blocks.
+func BlockBytes(b Memory) int {
+	if s, ok := b.(interface{ BlockBytes() int }); ok {
+		return s.BlockBytes()
+	}
+	return DefaultBlockBytes
+}
+
+// DefaultBlockBytes is BlockBytes of backends that do not choose.
+const DefaultBlockBytes = 32 << 20
+
 // Bucket rounds n, 0 <= n <= limit, up to a bucket if b has static shapes: a power of 2 from 16, a
 // midpoint between two, or limit. Elsewhere it returns n. The caller pads such that no result
 // changes.
@@ -299,6 +311,9 @@ type Optimizers interface {
 	// F32. Or they are U8 [n], quantized by DynamicMap, and the same number of scale tensors follows
 	// them (F32, one element per block of StateBlock; the last block may be shorter). Groups then
 	// start at multiples of StateBlock.
+	//
+	// p may be [parts n], all of them with the same groups. The gradient and each state then are [parts n]
+	// too, scales [parts n/StateBlock], and n is a multiple of StateBlock if the state is quantized.
 	Update(rule UpdateRule, p InOut, state []InOut, g, ends, hyper, scalars *Tensor)
 	// UpdateLossScale updates a loss scaler's state (F64 [LossScaleCount]) after a step. A step
 	// with tokens and scalars[ScalarApply] 0 overflowed. The scale stays within F32's range.

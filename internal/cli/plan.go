@@ -336,6 +336,9 @@ func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planRe
 	if err != nil {
 		return nil, err
 	}
+	if target != nil {
+		pj.Config.Device.Name = device.CUDA // the plan beside is of the same program
+	}
 	r, err := newPlanReport(ctx, pj, request)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}

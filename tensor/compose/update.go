@@ -13,14 +13,18 @@ type update struct {
 	p     *tensor.Tensor   // old parameters
 	s     []*tensor.Tensor // old state
 	hyper *tensor.Tensor   // F64 [groups, inputs]
-	group *tensor.Tensor   // I32 [n], group of each element
+	group *tensor.Tensor   // I32 [elements], group of each
 }
 
 // Update computes new values for all elements, and selects the old ones if the step is skipped.
 func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
-	n := p.Elems()
-	if n == 0 {
+	all := p.Elems()
+	if all == 0 {
 		return
+	}
+	parts, n := 1, all
+	if len(p.Shape()) == 2 {
+		parts, n = p.Rows(), p.Width()
 	}
 	s := NewScope(o.c)
 	defer s.Release()
@@ -33,8 +37,14 @@ func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Te
 		}
 		u.s = append(u.s, Column(t))
 	}
-	passed := s.Binary(ends.Reshape(1, ends.Elems()), s.Iota(tensor.I64, n, 1, 0), tensor.Le)
-	u.group = s.Reduce(s.As(tensor.I32, passed), 1, tensor.Add).Reshape(n)
+	at := s.Iota(tensor.I64, n, 1, 0) // in a part
+	if parts > 1 {
+		none := s.New(tensor.I64, parts, 1)
+		o.c.Fill(none, 0)
+		at = Column(s.Binary(none, at.Reshape(1, n), tensor.Add))
+	}
+	passed := s.Binary(ends.Reshape(1, ends.Elems()), at, tensor.Le)
+	u.group = s.Reduce(s.As(tensor.I32, passed), 1, tensor.Add).Reshape(all)
 	u.d = s.Mul(Column(g), s.As(tensor.F32, element(scalars, tensor.ScalarScale)))
 	p1, s1 := u.next(rule)
 	apply := s.With(element(scalars, tensor.ScalarApply), tensor.Ne, 0)

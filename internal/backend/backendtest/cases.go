@@ -416,6 +416,23 @@ func steps(add adder) {
 		}
 	}
 	for name, u := range updates {
+		const parts, n = 3, 21
+		args := []arg{
+			out(parts, n).of(tensor.F32), in(parts, n).of(tensor.F32), in(3).of(tensor.I64).like(0, 9, n),
+			inputs(3, u.hyper), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, 1, 12),
+		}
+		for i := range u.rule.States() {
+			s := out(parts, n).of(tensor.F32)
+			if tensor.Unsigned(u.rule, i) {
+				s = s.like(0.3, 1.2, 1e-9)
+			}
+			args = append(args, s)
+		}
+		add(fmt.Sprintf("update/%s/of parts", name), func(b tensor.Backend, x tensors) {
+			b.Update(u.rule, x[0], x[5:], x[1], x[2], x[3], x[4])
+		}, args...)
+	}
+	for name, u := range updates {
 		for _, n := range []int{1, tensor.StateBlock, 2500} {
 			first := min(n, 2*tensor.StateBlock)
 			args := []arg{

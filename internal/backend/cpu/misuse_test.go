@@ -12,6 +12,7 @@ import (
 func TestMisusePanics(t *testing.T) {
 	b := open(t, 2)
 	x, narrow, w := random(b, 1, tensor.F32, 1, 4, 6), random(b, 2, tensor.F32, 1, 4, 5), random(b, 3, tensor.F32, 1, 6)
+	flat := x.Flat(0, 24)
 	rstd, loss, acc := b.New(0, tensor.F32, 4), reals(b, 0), b.New(0, tensor.I64, tensor.ExactWords)
 	table := random(b, 4, tensor.F32, 1, 4, 3)
 	for op, f := range map[string]func(){
@@ -73,16 +74,16 @@ func TestMisusePanics(t *testing.T) {
 			b.ExactSquares(b.New(0, tensor.I64, 2*tensor.ExactWords), x, longs(b, 10, 24))
 		},
 		"update: groups end": func() {
-			b.Update(tensor.SGD{}, x, nil, x, longs(b, 3), reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
+			b.Update(tensor.SGD{}, flat, nil, flat, longs(b, 3), reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
 		},
 		"update: a group of elements [7,3)": func() {
-			b.Update(tensor.SGD{}, x, nil, x, longs(b, 7, 3), reals(b, 1, 1, 1, 1, 1, 1).Reshape(2, 3), reals(b, 0, 0, 1, 1, 1))
+			b.Update(tensor.SGD{}, flat, nil, flat, longs(b, 7, 3), reals(b, 1, 1, 1, 1, 1, 1).Reshape(2, 3), reals(b, 0, 0, 1, 1, 1))
 		},
 		"update: tensor.AdamW has 2 states": func() {
-			b.Update(tensor.AdamW{}, x, []*tensor.Tensor{x}, x, longs(b, 24), reals(b, 1, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
+			b.Update(tensor.AdamW{}, flat, []*tensor.Tensor{flat}, flat, longs(b, 24), reals(b, 1, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
 		},
 		"update: the inputs": func() {
-			b.Update(tensor.SGD{}, x, nil, x, longs(b, 24), reals(b, 1, 1), reals(b, 0, 0, 1, 1, 1))
+			b.Update(tensor.SGD{}, flat, nil, flat, longs(b, 24), reals(b, 1, 1), reals(b, 0, 0, 1, 1, 1))
 		},
 	} {
 		func() {

@@ -6,8 +6,22 @@ import (
 	"trireme/tensor"
 )
 
-// Update runs the rule's formula on each group.
+// Update runs the rule's formula on each group of each part.
 func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
+	if len(p.Shape()) == 2 {
+		row := func(t *tensor.Tensor, i int) *tensor.Tensor {
+			n := t.Elems() / p.Rows()
+			return t.Flat(i*n, (i+1)*n)
+		}
+		for i := range p.Rows() {
+			var s []*tensor.Tensor
+			for _, t := range state {
+				s = append(s, row(t, i))
+			}
+			b.Update(rule, row(p, i), s, row(g, i), ends, hyper, scalars)
+		}
+		return
+	}
 	const op = "update"
 	n := p.Elems()
 	check(p.DType() == tensor.F32 && p.Contiguous(), op, "%v is not F32", p)

@@ -97,7 +97,7 @@ func TestStepScalars(t *testing.T) {
 func adamw(b tensor.Backend, p, m, v, g, hyper, scalars *tensor.Tensor) {
 	ends := b.New(tensor.Workspace, tensor.I64, 1)
 	b.Fill(ends, float64(p.Elems()))
-	b.Update(tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, p, []*tensor.Tensor{m, v}, g, ends, hyper, scalars)
+	b.Update(tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, p.Flat(0, p.Elems()), []*tensor.Tensor{m, v}, g, ends, hyper, scalars)
 	ends.Release()
 }
 

@@ -13,6 +13,7 @@ import (
 // their operands.
 type Backend struct {
 	compose.Ops
+	Block    int // tensor.BlockBytes of the backend that it stands for
 	meter    tensor.Meter
 	products float64
 	pairs    float64
@@ -25,13 +26,16 @@ type Backend struct {
 var _ tensor.Backend = (*Backend)(nil)
 
 func New() *Backend {
-	b := &Backend{}
+	b := &Backend{Block: tensor.DefaultBlockBytes}
 	b.Ops = compose.NewOps(b)
 	return b
 }
 
 // Name is meta.
 func (b *Backend) Name() string { return "meta" }
+
+// BlockBytes is Block.
+func (b *Backend) BlockBytes() int { return b.Block }
 
 // Meter counts live tensors.
 func (b *Backend) Meter() *tensor.Meter { return &b.meter }

@@ -57,6 +57,8 @@ type Local struct {
 	// negative, or 0. Whole, Temp and Carry: Start and Stride are 0 and Elems is the size.
 	Start, Stride, Elems int
 	Read, Write          bool // by Body; Barrier only reads
+	// Dead states that nothing reads what Body writes to the Slice, but the iteration that writes it.
+	Dead bool
 
 	// Carry only. In iteration 0 the local has the content of Init, and is undefined if Init has no
 	// buffer. In later iterations it has the content of local Next at the end of the iteration before.
@@ -79,8 +81,17 @@ type Position struct {
 //   - Carry, if each is used in a few consecutive iterations only;
 //   - slices of a stack, a temporary that replaces them in the whole program.
 //
-// The loops are those that shorten the program most; see worthwhile.
+// The loops are those that shorten the program most; see worthwhile. Loops of element-wise operations on
+// neighboring ranges are single operations; see widen.
 func (p *Program) Roll() *Rolled {
+	out := p.roll()
+	out.widen()
+	out.markDead()
+	return out
+}
+
+// roll makes the loops.
+func (p *Program) roll() *Rolled {
 	r := newRoller(p)
 	queue := &candidates{}
 	add := func(c candidate) {

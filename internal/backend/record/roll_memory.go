@@ -34,6 +34,44 @@ func (r *Rolled) lifetimes() (first, last []int) {
 	return first, last
 }
 
+// markDead finds slices that loops write for one iteration only: gradients in the memory of activations,
+// whose stack is not used after the loop.
+func (r *Rolled) markDead() {
+	_, last := r.lifetimes()
+	for i := range r.Nodes {
+		l := r.Nodes[i].Loop
+		if l == nil {
+			continue
+		}
+		for k := range l.Locals {
+			x := &l.Locals[k]
+			x.Dead = x.Kind == Slice && x.Write && r.Buffers[x.Buffer].Kind == Temporary && last[x.Buffer] == i && !l.readLater(x)
+		}
+	}
+}
+
+// readLater reports whether a later iteration may use what the body writes to a slice.
+func (l *Loop) readLater(x *Local) bool {
+	for k := range l.Locals {
+		y := &l.Locals[k]
+		if y.Init.Buffer == x.Buffer || y.Last.Buffer == x.Buffer {
+			return true
+		}
+		if y.Buffer != x.Buffer {
+			continue
+		}
+		if y.Kind != Slice || y.Stride != x.Stride {
+			return true
+		}
+		for by := 1; by < l.Count; by++ {
+			if at := y.Start + by*y.Stride; x.Start < at+y.Elems && at < x.Start+x.Elems {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Peak is the peak of live temporaries in bytes, in the order of the operations.
 func (p *Program) Peak() int { return p.straight().Peak() }
 

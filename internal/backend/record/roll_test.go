@@ -208,18 +208,18 @@ func TestRollRandom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rolled := rec.Roll()
+		rolled, whole := rec.roll(), rec.Roll()
 		if err := check(rolled); err != nil {
 			t.Fatalf("%v\n%v\n%v", err, rec.Program, rolled)
 		}
 		if diff := Diff(plain(rec.Ops), plain(unroll(rolled))); diff != "" {
 			t.Fatalf("%s\n%v\n%v", diff, rec.Program, rolled)
 		}
-		if again := rec.Roll(); again.String() != rolled.String() {
+		if again := rec.Roll(); again.String() != whole.String() {
 			t.Fatal("the program is rolled in two ways")
 		}
-		var bits [2][]byte
-		for i, p := range []*Rolled{rec.straight(), rolled} {
+		var bits [3][]byte
+		for i, p := range []*Rolled{rec.straight(), rolled, whole} {
 			b.Fill(state, 1)
 			if err := b.ReplayRolled(context.Background(), p, rec); err != nil {
 				t.Fatal(err)
@@ -227,8 +227,8 @@ func TestRollRandom(t *testing.T) {
 			bits[i] = make([]byte, state.Bytes())
 			b.Download(bits[i], state)
 		}
-		if !bytes.Equal(bits[0], bits[1]) {
-			t.Fatalf("other bits\n%v\n%v", rec.Program, rolled)
+		if !bytes.Equal(bits[0], bits[1]) || !bytes.Equal(bits[0], bits[2]) {
+			t.Fatalf("other bits\n%v\n%v\n%v", rec.Program, rolled, whole)
 		}
 		for _, n := range rolled.Nodes {
 			if n.Loop != nil {

@@ -55,6 +55,9 @@ func NewCompiler(inner tensor.Backend, o CompilerOptions) *Compiler {
 // Name is the platform.
 func (c *Compiler) Name() string { return c.options.Platform }
 
+// BlockBytes is the platform's.
+func (c *Compiler) BlockBytes() int { return BlockBytes(c.options.Platform) }
+
 // IsMeta is true: tensors have no storage.
 func (c *Compiler) IsMeta() bool { return true }
 

@@ -249,7 +249,7 @@ func (e *emitter) consolidate(c *contents) value {
 		} else if c.base != nil {
 			v = c.base()
 		} else {
-			v = e.splat(elems[c.dt], 0, c.n)
+			v = e.undefined(elems[c.dt], c.n)
 		}
 		for _, x := range entries {
 			x.v = e.number(x.v, c.dt)
@@ -280,3 +280,16 @@ func (e *emitter) overwrite(v value, x entry) value {
 	}
 	return v
 }
+
+// undefined is an array of n elements with any contents. An array in memory of a GPU is not written before
+// its elements are; equal calls would be one array.
+func (e *emitter) undefined(of elem, n int) value {
+	if e.target.platform != "cuda" || n < leastUndefined {
+		return e.splat(of, 0, n)
+	}
+	e.arrays++
+	return e.op("custom_call", fmt.Sprintf("api_version = 1 : i32, backend_config = \"%d\", call_target_name = \"AllocateBuffer\", has_side_effect = false", e.arrays), of, []int{n})
+}
+
+// leastUndefined is the least number of elements for which a call pays.
+const leastUndefined = 1 << 16

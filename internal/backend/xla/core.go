@@ -18,6 +18,7 @@ type emitter struct {
 	groups  map[string][][]int
 	streams map[uint64]value // of random numbers: I64 scalars of the current iteration
 	target  target
+	arrays  int // without contents
 }
 
 var _ tensor.Backend = (*emitter)(nil)

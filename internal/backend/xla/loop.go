@@ -29,7 +29,7 @@ func (x *emission) loop(l *record.Loop) error {
 	}
 	for _, i := range carries {
 		a := &l.Locals[i]
-		v := x.splat(elems[a.DType], 0, a.Elems)
+		v := x.undefined(elems[a.DType], a.Elems)
 		if a.Init.Buffer >= 0 {
 			v = x.number(x.read(x.at(a.Init.Buffer), flatRegion(a.Init.Start, a.Elems), []int{a.Elems}), a.DType)
 		}
@@ -98,7 +98,7 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 	next := slices.Clone(in)
 	for k := range l.Locals {
 		a := &l.Locals[k]
-		if a.Kind != record.Whole && a.Kind != record.Slice || !a.Write {
+		if a.Kind != record.Whole && a.Kind != record.Slice || !a.Write || a.Dead {
 			continue
 		}
 		v := x.content(l, k)
