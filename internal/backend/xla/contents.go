@@ -174,9 +174,8 @@ func (e *emitter) sub(x entry, r region) value {
 	return e.slice(e.reshape(v, v.size()/r.ld, r.ld), []int{first, at}, []int{first + r.rows, at + r.width})
 }
 
-// tile joins entries that are side by side in r and newer than all others there.
-func (e *emitter) tile(c *contents, r region) (value, bool) {
-	var parts []entry
+// parts are entries that are side by side in r and newer than all others there, in order of memory.
+func (e *emitter) parts(c *contents, r region) (parts []entry, ok bool) {
 	sum := 0
 	for i := len(c.entries) - 1; i >= 0 && sum < r.elems(); i-- {
 		x := c.entries[i]
@@ -184,16 +183,16 @@ func (e *emitter) tile(c *contents, r region) (value, bool) {
 			continue
 		}
 		if !x.samePart(r) {
-			return value{}, false
+			return nil, false
 		}
 		for _, p := range parts {
 			if p.overlaps(x.region) {
-				return value{}, false
+				return nil, false
 			}
 		}
 		if !r.contains(x.region) {
 			if r.rows > 1 || x.rows > 1 {
-				return value{}, false
+				return nil, false
 			}
 			lo, hi := max(x.off, r.off), min(x.off+x.width, r.off+r.width)
 			cut := flatRegion(lo, hi-lo)
@@ -205,9 +204,18 @@ func (e *emitter) tile(c *contents, r region) (value, bool) {
 		sum += x.elems()
 	}
 	if sum != r.elems() || len(parts) == 0 {
-		return value{}, false
+		return nil, false
 	}
 	slices.SortFunc(parts, func(a, b entry) int { return a.off - b.off })
+	return parts, true
+}
+
+// tile joins the parts of r.
+func (e *emitter) tile(c *contents, r region) (value, bool) {
+	parts, ok := e.parts(c, r)
+	if !ok {
+		return value{}, false
+	}
 	if !slices.ContainsFunc(parts, func(p entry) bool { return p.rows > 1 }) && r.rows == 1 {
 		vs := make([]value, len(parts))
 		for i, p := range parts {
@@ -215,22 +223,30 @@ func (e *emitter) tile(c *contents, r region) (value, bool) {
 		}
 		return e.concat(0, vs...), true
 	}
-	// Columns of the same rows.
-	ld, vs, at := parts[0].ld, []value{}, r.off
+	vs, ok := e.columns(parts, r)
+	if !ok {
+		return value{}, false
+	}
+	return e.concat(1, vs...), true
+}
+
+// columns are the matrices of parts that are columns of the same rows of r.
+func (e *emitter) columns(parts []entry, r region) (vs []value, ok bool) {
+	ld, at := parts[0].ld, r.off
 	if r.rows == 1 {
 		if r.width%ld != 0 || r.off%ld != 0 && parts[0].off != r.off {
-			return value{}, false
+			return nil, false
 		}
 		r.rows, r.ld, r.width = r.width/ld, ld, ld
 	}
 	for _, p := range parts {
 		if p.rows != r.rows || p.ld != r.ld || p.off != at {
-			return value{}, false
+			return nil, false
 		}
 		at += p.width
 		vs = append(vs, e.reshape(p.v, p.rows, p.width))
 	}
-	return e.concat(1, vs...), true
+	return vs, true
 }
 
 // consolidate makes the buffer one entry.

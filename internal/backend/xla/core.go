@@ -30,9 +30,18 @@ type target struct {
 	gpu      *cudnn.Device // for attention by cuDNN; nil for none
 	// deterministic states that programs have the same bits in every run; see cudnn.Attention.
 	deterministic bool
+	// columns is the least number of columns of a part of an operand for which two products are no slower than
+	// one of the joined operand; 0 joins all.
+	columns int
 }
 
-func newTarget(platform string) target { return target{platform: platform, chunking: defaultChunking} }
+func newTarget(platform string) target {
+	t := target{platform: platform, chunking: defaultChunking}
+	if platform == "cuda" {
+		t.columns = 2048
+	}
+	return t
+}
 
 func newEmitter(to target, groups map[string][][]int) *emitter {
 	e := &emitter{builder: newBuilder(), buffers: map[*tensor.Buffer]*contents{}, coords: map[string]value{}, groups: groups, target: to}
@@ -227,41 +236,6 @@ func (e *emitter) sum(v value, dim int) value {
 		sum = e.binary("add", sum, column(i))
 	}
 	return e.reshape(sum, rows)
-}
-
-// MatMul multiplies 16-bit operands of one type as they are; the sum is in float32. Others are
-// multiplied in float32, except that accelerators round the float32 operand of a 16-bit one, such as
-// the gradient of logits, to its type, as PyTorch's autocast does: float32 products run at a fraction
-// of the speed.
-func (e *emitter) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
-	x, y := e.load(a), e.load(b)
-	switch {
-	case x.elem == y.elem:
-	case e.target.platform != "cpu" && x.elem == "f32":
-		x = e.convert(x, y.elem)
-	case e.target.platform != "cpu" && y.elem == "f32":
-		y = e.convert(y, x.elem)
-	default:
-		x, y = e.convert(x, "f32"), e.convert(y, "f32")
-	}
-	batch := len(x.dims) - 2
-	xc, yc := batch+1, batch
-	if op.TransA {
-		xc = batch
-	}
-	if op.TransB {
-		yc = batch + 1
-	}
-	to := elem("f32")
-	if x.elem == elems[dst.DType()] {
-		to = x.elem
-	}
-	if op.Accumulate {
-		z := e.convert(e.dot(x, y, xc, yc, batch, "f32"), "f32")
-		e.store(dst, e.binary("add", e.convert(e.reshape(e.load(dst), z.dims...), "f32"), z))
-		return
-	}
-	e.store(dst, e.dot(x, y, xc, yc, batch, to))
 }
 
 func (e *emitter) GatherRows(dst, table, ids *tensor.Tensor) {

@@ -18,6 +18,9 @@ func (b *Backend) SetChunking(scores, least int) {
 // form.
 func (b *Backend) SetDeterministic(on bool) { b.client.target.deterministic = on }
 
+// SetColumns is target.columns for programs of b compiled from now on.
+func (b *Backend) SetColumns(n int) { b.client.target.columns = n }
+
 // Text is the program of f for a platform, with deterministic operations.
 func Text(t *testing.T, platform string, f func(b tensor.Backend)) string {
 	t.Helper()
