@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -51,27 +52,23 @@ func (h *harness) environment(ctx context.Context) error {
 	return nil
 }
 
-// reference runs the reference runs of package train on the device: float32 and bfloat16 at once, since most
-// of their time is compilation.
+// reference runs the reference runs of package train on the device, in float32 and bfloat16, each in a process
+// of its own: most of their time is compilation on one processor, and a crash ends one of them only.
 func (h *harness) reference(ctx context.Context) error {
-	tests := []string{"^TestXLAGolden$", "^TestXLAGoldenMixed$"}
-	logs, errs := make([][]byte, len(tests)), make([]error, len(tests))
-	var wg sync.WaitGroup
-	for i, pattern := range tests {
-		if h.small {
-			pattern += "/^(llama-mha|gpt2)$"
-		}
-		wg.Go(func() {
-			logs[i], errs[i] = child{
-				args:  []string{h.golden, "-test.v=test2json", "-test.run", pattern}, // this form has results at once
-				dir:   "train",
-				env:   append(h.caches(), "TRAIN_TEST_DEVICE="+h.device, "TRAIN_TEST_PLUGIN="+h.plugin),
-				limit: h.budget,
-			}.run(ctx)
-		})
+	dirs, err := filepath.Glob("train/testdata/golden/*/case.json")
+	if err != nil || len(dirs) == 0 {
+		return errors.New("no train/testdata/golden here: run in the root of the repository")
 	}
-	wg.Wait()
-	g, err := parseGolden(string(slices.Concat(logs...))), errors.Join(errs...)
+	var tests []string
+	for _, dir := range dirs {
+		name := filepath.Base(filepath.Dir(dir))
+		if h.small && name != "llama-mha" && name != "gpt2" {
+			continue
+		}
+		tests = append(tests, "^TestXLAGolden$/^"+name+"$", "^TestXLAGoldenMixed$/^"+name+"$")
+	}
+	log, err := h.tests(ctx, h.golden, "train", tests)
+	g := parseGolden(log)
 	h.report.Golden = g
 	switch {
 	case g.Failed > 0 && err != nil:
@@ -83,6 +80,69 @@ func (h *harness) reference(ctx context.Context) error {
 		g.Error = err.Error()
 	}
 	return err
+}
+
+// tests runs a package's tests by patterns, each in a process, as many at once as half of the processors.
+func (h *harness) tests(ctx context.Context, program, dir string, patterns []string) (log string, err error) {
+	logs, errs := make([][]byte, len(patterns)), make([]error, len(patterns))
+	var wg sync.WaitGroup
+	places := make(chan struct{}, max(2, runtime.NumCPU()/2))
+	for i, pattern := range patterns {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			logs[i], errs[i] = child{
+				args:  []string{program, "-test.v=test2json", "-test.run", pattern}, // this form has results at once
+				dir:   dir,
+				env:   append(h.cacheEnv(), "TRAIN_TEST_DEVICE="+h.device, "TRAIN_TEST_PLUGIN="+h.plugin),
+				limit: h.budget,
+			}.run(ctx)
+		})
+	}
+	wg.Wait()
+	return string(slices.Concat(logs...)), errors.Join(errs...)
+}
+
+// conform runs the conformance suite on the device, in parts of the alphabet.
+func (h *harness) conform(ctx context.Context) error {
+	patterns := []string{"^TestConformance$/^[a-b]", "^TestConformance$/^[c-k]", "^TestConformance$/^[l-r]", "^TestConformance$/^s[a-s]", "^TestConformance$/^st", "^TestConformance$/^(s[u-z]|[t-z])"}
+	if h.small {
+		patterns = patterns[:1]
+	}
+	log, err := h.tests(ctx, h.conformance, "device", patterns)
+	c := parseConformance(log)
+	h.report.Conformance = c
+	switch {
+	case len(c.Failed) > 0:
+		err = errors.Join(fmt.Errorf("%d operations failed", len(c.Failed)), err)
+	case err == nil && c.Passed == 0:
+		err = errors.New("no operation was tried")
+	}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return err
+}
+
+var operationLine = regexp.MustCompile(`^ *--- (PASS|FAIL): TestConformance/([^/ ]+) \(`)
+
+// parseConformance reads logs of the suite.
+func parseConformance(log string) *conformance {
+	c := &conformance{}
+	for line := range strings.Lines(log) {
+		line = strings.TrimRight(strings.TrimLeft(line, "\x16"), "\r\n") // test2json's mark
+		switch m := operationLine.FindStringSubmatch(line); {
+		case m != nil && m[1] == "PASS":
+			c.Passed++
+		case m != nil:
+			c.Failed = append(c.Failed, m[2])
+		case strings.Contains(line, "_test.go:") || strings.Contains(line, "suite.go:"):
+			if len(c.Messages) < 20 {
+				c.Messages = append(c.Messages, tail(strings.TrimSpace(line), 300))
+			}
+		}
+	}
+	return c
 }
 
 var (

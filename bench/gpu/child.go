@@ -87,7 +87,7 @@ func tail(s string, n int) string {
 
 // triremeChild is a trireme process on the device, or on cpu.
 func (h *harness) triremeChild(limit time.Duration, args ...string) child {
-	return child{args: append([]string{h.trireme}, args...), env: h.caches(), limit: limit}
+	return child{args: append([]string{h.trireme}, args...), env: h.cacheEnv(), limit: limit}
 }
 
 // stepArgs are the arguments of `trireme bench step` on the device.
@@ -99,9 +99,9 @@ func (h *harness) stepArgs(config, dtype string) []string {
 	return args
 }
 
-// caches are variables that put the compiled programs of trireme, PyTorch and JAX below h.cache: the first
+// cacheEnv are variables that put the compiled programs of trireme, PyTorch and JAX below h.cache: the first
 // start of a part compiles, later ones of the same program load.
-func (h *harness) caches() []string {
+func (h *harness) cacheEnv() []string {
 	return []string{
 		"XDG_CACHE_HOME=" + h.cache, "TORCHINDUCTOR_CACHE_DIR=" + h.cache + "/torch", "TRITON_CACHE_DIR=" + h.cache + "/triton",
 		"JAX_COMPILATION_CACHE_DIR=" + h.cache + "/jax", "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore",

@@ -50,22 +50,33 @@ END
 exit 1
 `
 
+const conformanceScript = `#!/bin/sh
+cat <<END
+=== RUN   TestConformance
+    --- PASS: TestConformance/add (0.50s)
+        --- PASS: TestConformance/add/add/0x5/mixed (0.00s)
+    suite.go:250: copy: element 3 is 4, want 5
+    --- FAIL: TestConformance/copy (0.50s)
+END
+case "$*" in *a-b*) exit 1 ;; esac
+`
+
 // fake returns a harness with the scripts as programs, in a directory of its own.
 func fake(t *testing.T) *harness {
 	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for name, text := range map[string]string{"trireme": triremeScript, "python": pythonScript, "train.test": goldenScript} {
+	for name, text := range map[string]string{"trireme": triremeScript, "python": pythonScript, "train.test": goldenScript, "device.test": conformanceScript} {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	plugins := filepath.Join(dir, "cache", "trireme", "plugins")
-	if err := errors.Join(os.Mkdir("train", 0o755), os.MkdirAll(plugins, 0o755), os.WriteFile(filepath.Join(plugins, "file"), []byte("cuda"), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll("train/testdata/golden/gpt2", 0o755), os.WriteFile("train/testdata/golden/gpt2/case.json", nil, 0o644), os.Mkdir("device", 0o755), os.MkdirAll(plugins, 0o755), os.WriteFile(filepath.Join(plugins, "file"), []byte("cuda"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	return &harness{device: "cuda", out: "gpu.json", trireme: "./trireme", python: "./python", golden: "./train.test", pairs: 2, budget: 20 * time.Second}
+	return &harness{device: "cuda", out: "gpu.json", trireme: "./trireme", python: "./python", golden: "./train.test", conformance: "./device.test", configs: []string{"gpt2-1k", "llama-1b", "llama-1b-4k"}, pairs: 2, budget: 20 * time.Second}
 }
 
 func readReport(t *testing.T, h *harness) (r report) {
@@ -83,8 +94,8 @@ func readReport(t *testing.T, h *harness) (r report) {
 // A program that crashes leaves its error, and the rest goes on.
 func TestCrash(t *testing.T) {
 	h := fake(t)
-	h.only = []string{"environment", "curve", "speed"}
-	if err := h.run(context.Background()); err == nil || !strings.Contains(err.Error(), "1 parts failed") {
+	h.only = []string{"environment", "conformance", "curve", "speed"}
+	if err := h.run(context.Background()); err == nil || !strings.Contains(err.Error(), "2 parts failed") {
 		t.Errorf("error %v", err)
 	}
 	r := readReport(t, h)
@@ -94,6 +105,9 @@ func TestCrash(t *testing.T) {
 	if c := r.Curve; c == nil || c.Error != "" || len(c.Runs) != 2 || c.Runs[1].Steps != 100 || *c.First != 0 || *c.Last != 0.5 {
 		t.Errorf("curve %+v", c)
 	}
+	if c := r.Conformance; c == nil || c.Passed != 6 || len(c.Failed) != 6 || c.Failed[0] != "copy" || len(c.Messages) != 6 || !strings.Contains(c.Error, "6 operations failed") {
+		t.Errorf("conformance %+v", c)
+	}
 	if len(r.Speed) != 3 || r.Golden != nil {
 		t.Fatalf("report %+v", r)
 	}
@@ -102,7 +116,7 @@ func TestCrash(t *testing.T) {
 		if ours.TokensPerS != 300 || *ours.MFU != 0.3 || ours.DevicePeakMiB != 70 || ours.CachedStepS != 9 {
 			t.Errorf("%s: trireme %+v", s.Config, ours)
 		}
-		if jax := s.Medians["jax"]; *jax.MFU < 0.199 || *jax.MFU > 0.201 || len(s.Ratios) != 1 || s.Ratios["jax"] != 1.5 {
+		if jax := s.Medians["jax"]; *jax.MFU < 0.199 || *jax.MFU > 0.201 || len(s.Ratios) != 2 || s.Ratios["jax"] != 1.5 || s.Ratios[ourFast] != 1 {
 			t.Errorf("%s: jax %+v, ratios %v", s.Config, jax, s.Ratios)
 		}
 		crashes := 0
@@ -114,7 +128,7 @@ func TestCrash(t *testing.T) {
 				}
 			}
 		}
-		if len(s.Runs) != 6 || crashes != 1 {
+		if len(s.Runs) != 8 || crashes != 1 {
 			t.Errorf("%s: %d runs, %d crashes", s.Config, len(s.Runs), crashes)
 		}
 	}

@@ -4,6 +4,7 @@
 //	CGO_ENABLED=0 go build -o trireme ./cmd/trireme
 //	CGO_ENABLED=0 go build -o bench-gpu ./bench/gpu
 //	go test -c -o train.test ./train
+//	go test -c -o device.test ./device
 //	./bench-gpu -out gpu.json
 //
 // It runs in the root of the repository. Nothing else should run on the machine.
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -28,11 +30,13 @@ type harness struct {
 	device, plugin          string
 	out                     string
 	trireme, python, golden string
+	conformance             string
 	pairs                   int
 	peakTFLOPS              float64
 	small                   bool
 	budget                  time.Duration
-	only                    []string
+	only, configs           []string
+	caches                  string // directory of compiled programs that is kept; "" for none
 
 	cache  string // directory for compiled programs, empty when a part starts
 	report report
@@ -49,6 +53,7 @@ type part struct {
 var parts = []part{
 	{"environment", 0.1, (*harness).environment},
 	{"golden", 0.3, (*harness).reference},
+	{"conformance", 0.2, (*harness).conform},
 	{"curve", 0.2, (*harness).curve},
 	{"speed", 1, (*harness).speed},
 }
@@ -61,12 +66,16 @@ func main() {
 	flag.StringVar(&h.trireme, "trireme", "./trireme", "the program")
 	flag.StringVar(&h.python, "python", "python3", "a Python that imports torch and jax")
 	flag.StringVar(&h.golden, "golden", "./train.test", "test program of package train")
+	flag.StringVar(&h.conformance, "conformance", "./device.test", "test program of package device")
 	flag.IntVar(&h.pairs, "pairs", 3, "rounds of trireme, PyTorch and JAX on each configuration")
 	flag.Float64Var(&h.peakTFLOPS, "peak_tflops", 0, "peak of the card in bfloat16, for mfu; 0: by its name")
 	flag.BoolVar(&h.small, "small", false, "config A and few steps, to try this program without a card; the peers run on the processor")
 	flag.DurationVar(&h.budget, "budget", 9*time.Minute+30*time.Second, "time for everything")
-	only := flag.String("only", "", "parts to run, of environment,golden,curve,speed; empty: all")
+	only := flag.String("only", "", "parts to run, of environment,golden,conformance,curve,speed; empty: all")
+	configs := flag.String("configs", "gpt2-1k,llama-1b,llama-1b-4k", "configurations of speed")
+	flag.StringVar(&h.caches, "caches", "", "`DIR` for compiled programs, which later runs use; empty: they compile anew")
 	flag.Parse()
+	h.configs = strings.Split(*configs, ",")
 	if *only != "" {
 		h.only = strings.Split(*only, ",")
 	}
@@ -84,11 +93,14 @@ func (h *harness) run(ctx context.Context) error {
 	if err := h.resolve(); err != nil {
 		return err
 	}
-	caches, err := os.MkdirTemp("", "bench-gpu-")
-	if err != nil {
-		return err
+	caches := h.caches
+	if caches == "" {
+		var err error
+		if caches, err = os.MkdirTemp("", "bench-gpu-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(caches)
 	}
-	defer os.RemoveAll(caches)
 	began := time.Now()
 	ends := began.Add(h.budget)
 	h.report = report{Schema: "trireme.bench.gpu/1", Began: began.UTC().Format(time.RFC3339), Device: h.device, Small: h.small}
@@ -132,20 +144,23 @@ func (h *harness) linkPlugins() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return os.Symlink(filepath.Join(user, "trireme", "plugins"), filepath.Join(dir, "plugins"))
+	if err := os.Symlink(filepath.Join(user, "trireme", "plugins"), filepath.Join(dir, "plugins")); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // resolve checks the flags and makes paths absolute, since children run in other directories.
 func (h *harness) resolve() error {
 	for _, name := range h.only {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
-			return fmt.Errorf("-only: %q is not one of environment, golden, curve, speed", name)
+			return fmt.Errorf("-only: %q is not one of environment, golden, conformance, curve, speed", name)
 		}
 	}
 	if h.pairs < 1 {
 		return fmt.Errorf("-pairs is %d: it must be at least 1", h.pairs)
 	}
-	for _, path := range []*string{&h.plugin, &h.out, &h.trireme, &h.python, &h.golden} {
+	for _, path := range []*string{&h.plugin, &h.out, &h.trireme, &h.python, &h.golden, &h.conformance, &h.caches} {
 		if *path == "" || path == &h.python && !strings.Contains(*path, "/") {
 			continue
 		}

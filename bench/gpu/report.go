@@ -14,6 +14,7 @@ type report struct {
 	Small       bool           `json:"small,omitempty"`
 	Environment *environment   `json:"environment,omitempty"`
 	Golden      *goldenReport  `json:"golden,omitempty"`
+	Conformance *conformance   `json:"conformance,omitempty"`
 	Curve       *curveReport   `json:"curve,omitempty"`
 	Speed       []*speedReport `json:"speed,omitempty"`
 }
@@ -42,6 +43,14 @@ type goldenCase struct {
 	Loss     *float64 `json:"loss_deviation,omitempty"`
 	GradNorm *float64 `json:"grad_norm_deviation,omitempty"`
 	Messages []string `json:"messages,omitempty"` // of a case that did not pass
+}
+
+// conformance has the operations that were compared with the specification.
+type conformance struct {
+	Passed   int      `json:"passed"`
+	Failed   []string `json:"failed,omitempty"`
+	Messages []string `json:"messages,omitempty"`
+	Error    string   `json:"error,omitempty"`
 }
 
 // curveReport compares losses of the device with those of cpu. Deviations are relative.
@@ -82,7 +91,7 @@ type figures struct {
 }
 
 type speedRun struct {
-	Program string         `json:"program"` // trireme, torch or jax
+	Program string         `json:"program"` // a name of programs
 	Round   int            `json:"round"`
 	Cached  bool           `json:"cached,omitempty"` // a start only for its first step
 	Output  map[string]any `json:"output,omitempty"`

@@ -70,6 +70,7 @@ starts with this command, before workers.`,
 	addInstructions(p, &f.device.Instructions)
 	addFloat32Matmul(p, &f.device.Float32Matmul)
 	p.StringVar(&f.device.Plugin, "plugin", "", "PJRT plug-in `FILE` of the device")
+	p.BoolVar(&f.device.Deterministic, "deterministic", true, "cuda: only operations that give the same bits in every run")
 	p.Float64Var(&f.options.PeakGFLOPS, "peak_gflops", 0, "peak GFLOP/s of a rank, for mfu; 0: measured on cpu, by the card's name on cuda")
 	p.Float64Var(&f.options.Clip, "clip", 0, "maximum gradient norm; 0: no clipping")
 	p.StringVar(&f.options.Recompute, "recompute", "", "recompute in backward: "+strings.Join(recomputations(), ", ")+" (default without a value: layers)")
