@@ -57,6 +57,8 @@ func fewer(cs []call) []call {
 		switch {
 		case strings.HasPrefix(c.name, "loss scale/"):
 			every = 21
+		case strings.HasPrefix(c.name, "step scalars/"):
+			every = 4
 		case strings.HasPrefix(c.name, "update/"):
 			every = 3
 		case strings.HasPrefix(c.name, "attention of one row/"):

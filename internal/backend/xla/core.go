@@ -33,12 +33,14 @@ type target struct {
 	// columns is the least number of columns of a part of an operand for which two products are no slower than
 	// one of the joined operand; 0 joins all.
 	columns int
+	// align is the number of elements of a 16-bit row after which the next one may begin; 0 is any.
+	align int
 }
 
 func newTarget(platform string) target {
 	t := target{platform: platform, chunking: defaultChunking}
 	if platform == "cuda" {
-		t.columns = 2048
+		t.columns, t.align = 2048, 8 // 16 bytes
 	}
 	return t
 }

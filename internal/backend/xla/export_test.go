@@ -21,6 +21,9 @@ func (b *Backend) SetDeterministic(on bool) { b.client.target.deterministic = on
 // SetColumns is target.columns for programs of b compiled from now on.
 func (b *Backend) SetColumns(n int) { b.client.target.columns = n }
 
+// SetAlign is target.align for programs of b compiled from now on.
+func (b *Backend) SetAlign(n int) { b.client.target.align = n }
+
 // Text is the program of f for a platform, with deterministic operations.
 func Text(t *testing.T, platform string, f func(b tensor.Backend)) string {
 	t.Helper()

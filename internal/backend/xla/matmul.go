@@ -15,7 +15,7 @@ func (e *emitter) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
 	batch := len(x.dims) - 2
 	xc, yc := contracted(op, batch)
 	if op.Accumulate {
-		z := e.convert(e.dot(x, y, xc, yc, batch, "f32"), "f32")
+		z := e.convert(e.aligned(x, y, xc, yc, batch, "f32"), "f32")
 		e.store(dst, e.binary("add", e.convert(e.reshape(e.load(dst), z.dims...), "f32"), z))
 		return
 	}
@@ -23,7 +23,40 @@ func (e *emitter) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
 	if x.elem == elems[dst.DType()] {
 		to = x.elem
 	}
-	e.store(dst, e.dot(x, y, xc, yc, batch, to))
+	e.store(dst, e.aligned(x, y, xc, yc, batch, to))
+}
+
+// aligned is dot. Where rows of a 16-bit matrix or of the result are not aligned, as with a vocabulary of 50257,
+// it multiplies matrices with more rows or columns of 0: the tensor cores of GPUs load and store aligned rows.
+func (e *emitter) aligned(x, y value, xc, yc, batch int, to elem) value {
+	if e.target.align == 0 || batch > 0 || x.elem == "f32" {
+		return e.dot(x, y, xc, yc, batch, to)
+	}
+	k, m, n := x.dims[xc], x.dims[1-xc], y.dims[1-yc]
+	more := func(n int) int {
+		unit := 8 * e.target.align
+		if n%e.target.align == 0 || n <= unit {
+			return n
+		}
+		return (n + unit - 1) / unit * unit
+	}
+	k2, m2, n2 := k, m, more(n)
+	if xc == 1 || yc == 1 {
+		k2 = more(k)
+	}
+	if xc == 0 {
+		m2 = more(m)
+	}
+	if k2 == k && m2 == m && n2 == n {
+		return e.dot(x, y, xc, yc, 0, to)
+	}
+	wide := func(v value, c, k, free int) value {
+		after := make([]int, 2)
+		after[c], after[1-c] = k-v.dims[c], free-v.dims[1-c]
+		return e.pad(v, []int{0, 0}, after)
+	}
+	z := e.dot(wide(x, xc, k2, m2), wide(y, yc, k2, n2), xc, yc, 0, to)
+	return e.slice(z, []int{0, 0}, []int{m, n})
 }
 
 // factors are the operands of a product in the type in which they are multiplied.

@@ -1,6 +1,7 @@
 package xla_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -54,6 +55,56 @@ func TestProductsOfColumns(t *testing.T) {
 	})
 	if n := strings.Count(text, "dot_general\""); n != 2 {
 		t.Errorf("%d products in\n%s", n, text)
+	}
+}
+
+// Products of matrices whose rows are not aligned have the same elements with more columns of 0.
+func TestAlignedProducts(t *testing.T) {
+	oneGoroutine(t)
+	const m, k, n = 19, 21, 23 // of elements; 2 are aligned
+	for name, c := range map[string]struct {
+		op   tensor.MatMulOp
+		a, b []int
+	}{
+		"x y": {tensor.MatMulOp{}, []int{m, k}, []int{k, n}}, "x y^T": {tensor.MatMulOp{TransB: true}, []int{m, k}, []int{n, k}},
+		"x^T y": {tensor.MatMulOp{TransA: true}, []int{k, m}, []int{k, n}}, "+= x y": {tensor.MatMulOp{Accumulate: true}, []int{m, k}, []int{k, n}},
+	} {
+		var results [2][]byte
+		for i, align := range []int{0, 2} {
+			b := open(t, 1)[0]
+			b.SetAlign(align)
+			var x [2]*tensor.Tensor
+			for i, shape := range [][]int{c.a, c.b} {
+				x[i] = b.New(tensor.Activations, tensor.BF16, shape...)
+				text := make([]byte, 0, x[i].Bytes())
+				for k := range x[i].Elems() { // small integers: sums are exact
+					text = binary.LittleEndian.AppendUint16(text, uint16(math.Float32bits(float32((k*7+i)%9-4))>>16))
+				}
+				b.Upload(x[i], text)
+				t.Cleanup(x[i].Release)
+			}
+			dst := b.New(tensor.Activations, tensor.F32, m, n)
+			b.Fill(dst, 3)
+			t.Cleanup(dst.Release)
+			if err := b.Compile(false, func() error { b.MatMul(dst, x[0], x[1], c.op); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			results[i] = make([]byte, dst.Bytes())
+			b.Download(results[i], dst)
+		}
+		if !bytes.Equal(results[0], results[1]) {
+			t.Errorf("%s differs", name)
+		}
+	}
+	text := xla.Text(t, "cuda", func(b tensor.Backend) {
+		x, w := inputs(b, tensor.BF16, []int{64, 96})[0], inputs(b, tensor.BF16, []int{1001, 96})[0]
+		y := b.New(tensor.Activations, tensor.F32, 64, 1001)
+		b.MatMul(y, x, w, tensor.MatMulOp{TransB: true})
+		tensor.DownloadAsync(b, y)
+		release(x, w, y)
+	})
+	if want := "-> tensor<64x1024xf32>"; !strings.Contains(text, want) {
+		t.Errorf("no %s in\n%s", want, text)
 	}
 }
 
