@@ -185,6 +185,9 @@ func (r *Backend) do(signature string, accumulate bool, args ...any) {
 	calls[name](r.inner, values)
 }
 
+// Recording reports whether a step is being recorded.
+func (r *Backend) Recording() bool { return r.step != nil }
+
 // shadows are the inner backend's arguments of an operation outside steps.
 func (r *Backend) shadows(signature string, args []any) (name string, values []any) {
 	name, params := r.signatures.parse(signature)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"trireme/collective"
 	"trireme/internal/backend/record"
@@ -88,6 +89,14 @@ func BlockBytes(platform string) int {
 
 // BlockBytes is the platform's.
 func (b *Backend) BlockBytes() int { return BlockBytes(b.client.client.Platform()) }
+
+// Fill keeps zeros of a buffer without contents as such, so that optimizer state takes no memory of the host.
+func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
+	if v == 0 && !math.Signbit(v) && b.Alone == nil && !b.Recording() && b.memory.clear(dst.Buffer()) {
+		return
+	}
+	b.Backend.Fill(dst, v)
+}
 
 // Async is true, but for devices that are the host's processors.
 func (b *Backend) Async() bool { return b.client.client.Platform() != "cpu" }

@@ -9,6 +9,9 @@ import (
 	"trireme/tensor"
 )
 
+// Host is the backend of b outside programs.
+func (b *Backend) Host() Host { return b.host }
+
 // SetChunking limits attention's scores in programs of b compiled from now on.
 func (b *Backend) SetChunking(scores, least int) {
 	b.client.target.chunking = chunking{scores, least}

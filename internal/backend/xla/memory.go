@@ -14,13 +14,14 @@ type memory struct {
 	buffers map[*tensor.Buffer]*resident
 }
 
-// resident is a buffer's contents. Without any they are undefined.
+// resident is a buffer's contents. Without any they are zero, or undefined.
 type resident struct {
 	dt     tensor.DType
 	n      int // elements
 	cat    tensor.Category
 	host   *tensor.Buffer // nil: not on the host
 	device *pjrt.Buffer   // nil: not on the device
+	zero   bool           // while it is on neither
 }
 
 func (m *memory) New(buf *tensor.Buffer, dt tensor.DType) {
@@ -62,8 +63,10 @@ func (m *memory) Inner(buf *tensor.Buffer, write bool) *tensor.Buffer {
 				t.Release() // a later reader gets the error too
 				panic(fmt.Errorf("xla: reading from the device: %w", err))
 			}
+		} else if r.zero {
+			m.host.Fill(t, 0)
 		}
-		r.host = t.Buffer()
+		r.host, r.zero = t.Buffer(), false
 	}
 	if write {
 		r.leaveDevice()
@@ -81,15 +84,25 @@ func (m *memory) onDevice(buf *tensor.Buffer) (*pjrt.Buffer, error) {
 	if r.host != nil {
 		bytes = tensor.HostBytes(tensor.Of(r.host, r.dt, 0, r.n))
 	} else {
-		bytes = make([]byte, r.n*r.dt.Size()) // undefined contents
+		bytes = make([]byte, r.n*r.dt.Size()) // also if the contents are undefined
 	}
 	d, err := m.device.Upload(pjrtTypes[r.dt], []int{r.n}, bytes)
 	if err != nil {
 		return nil, err
 	}
-	r.device = d
+	r.device, r.zero = d, false
 	r.leaveHost()
 	return d, nil
+}
+
+// clear fills a part of a buffer with 0 and returns true, if the buffer has no contents.
+func (m *memory) clear(buf *tensor.Buffer) bool {
+	r := m.buffers[buf]
+	if r == nil || r.host != nil || r.device != nil {
+		return false
+	}
+	r.zero = true
+	return true
 }
 
 // replace sets a buffer's contents to those of a program's output; nil is undefined.
@@ -97,7 +110,7 @@ func (m *memory) replace(buf *tensor.Buffer, d *pjrt.Buffer) {
 	r := m.buffers[buf]
 	r.leaveHost()
 	r.leaveDevice()
-	r.device = d
+	r.device, r.zero = d, false
 }
 
 var pjrtTypes = [...]pjrt.Type{
