@@ -82,15 +82,15 @@ func (h *harness) reference(ctx context.Context) error {
 	return err
 }
 
-// tests runs a package's tests by patterns, each in a process, as many at once as half of the processors.
+// tests runs a package's tests by patterns, each in a process, half the number of processors at once.
 func (h *harness) tests(ctx context.Context, program, dir string, patterns []string) (log string, err error) {
 	logs, errs := make([][]byte, len(patterns)), make([]error, len(patterns))
 	var wg sync.WaitGroup
-	places := make(chan struct{}, max(2, runtime.NumCPU()/2))
+	slots := make(chan struct{}, max(2, runtime.NumCPU()/2))
 	for i, pattern := range patterns {
 		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			logs[i], errs[i] = child{
 				args:  []string{program, "-test.v=test2json", "-test.run", pattern}, // this form has results at once
 				dir:   dir,
