@@ -63,6 +63,10 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, lab
 		}
 	}
 	dw, added := gradDstIf(backward, w)
+	if dw != nil && !added && count > step && tensor.Static(t.b) { // all blocks are alike: a loop of a program
+		t.b.Fill(dw, 0)
+		added = true
+	}
 	db, addedBias := gradDstIf(backward, bias)
 	for lo := 0; lo < count; lo += step {
 		hi := min(count, lo+step)

@@ -81,6 +81,20 @@ type View struct {
 	Reads, Writes int
 }
 
+// Span is the range of elements of v in its buffer, on all ranks: the first and their number.
+func (v *View) Span() (first, n int) {
+	if rows := v.Shape.Elems(); rows > 0 {
+		n = 1
+		if k := len(v.Shape); k > 0 {
+			n = (v.Shape[:k-1].Elems()-1)*v.RowStride + v.Shape[k-1]
+		}
+	}
+	if v.Axis != "" {
+		n += (v.Count - 1) * v.Elems
+	}
+	return v.Offset, n
+}
+
 // Recording is one program of one rank in one step.
 type Recording struct {
 	*Program

@@ -220,17 +220,8 @@ func (r *roller) extents(w *window, xs []*operand) (all []*extent) {
 
 // bytes is the range of a view, on all ranks.
 func (v *View) bytes() (lo, hi int) {
-	n := 0
-	if rows := v.Shape.Elems(); rows > 0 {
-		n = 1
-		if k := len(v.Shape); k > 0 {
-			n = (v.Shape[:k-1].Elems()-1)*v.RowStride + v.Shape[k-1]
-		}
-	}
-	if v.Axis != "" {
-		n += (v.Count - 1) * v.Elems
-	}
-	return v.Offset * v.DType.Size(), (v.Offset + n) * v.DType.Size()
+	first, n := v.Span()
+	return first * v.DType.Size(), (first + n) * v.DType.Size()
 }
 
 // planStreams sets w's streams.

@@ -8,20 +8,25 @@ import (
 	"trireme/tensor"
 )
 
-// loop emits l as a while loop. It carries the buffers that the body uses, flat; the contents that
-// pass from one iteration to the next; and the rank's coordinates.
+// loop emits l as a while loop. It carries the buffers that the body uses, flat, or the part of one that all
+// iterations use; the contents that pass from one iteration to the next; and the rank's coordinates.
 func (x *emission) loop(l *record.Loop) error {
 	var outer []int           // buffers
 	position := map[int]int{} // among the carried values, by buffer
 	var carried []value
 	var carries []int // locals of kind Carry
+	used := x.used(l)
 	for i := range l.Locals {
 		switch a := &l.Locals[i]; a.Kind {
 		case record.Whole, record.Slice:
 			if _, ok := position[a.Buffer]; !ok {
 				position[a.Buffer] = len(carried)
 				outer = append(outer, a.Buffer)
-				carried = append(carried, x.number(x.consolidate(x.at(a.Buffer)), a.DType))
+				c, r := x.at(a.Buffer), used[a.Buffer]
+				if r.width == c.n {
+					x.consolidate(c)
+				}
+				carried = append(carried, x.number(x.read(c, r, []int{r.width}), a.DType))
 			}
 		case record.Carry:
 			carries = append(carries, i)
@@ -47,7 +52,7 @@ func (x *emission) loop(l *record.Loop) error {
 			x.coords[axis] = in[len(in)-len(axes)+k]
 		}
 		x.selectStreams(i, l)
-		next, err := x.iteration(l, i, in, position, len(outer), carries)
+		next, err := x.iteration(l, i, in, position, used, len(outer), carries)
 		if err != nil {
 			failed = err
 			return in
@@ -59,8 +64,7 @@ func (x *emission) loop(l *record.Loop) error {
 		return failed
 	}
 	for k, buf := range outer {
-		c := x.at(buf)
-		c.entries = []entry{{flatRegion(0, c.n), out[k]}}
+		x.at(buf).write(used[buf], out[k])
 	}
 	for k, i := range carries {
 		if a := &l.Locals[i]; a.Last.Buffer >= 0 {
@@ -70,10 +74,44 @@ func (x *emission) loop(l *record.Loop) error {
 	return nil
 }
 
+// used is the part of each buffer outside the loop that its iterations use, by buffer: all of it if that moves.
+func (x *emission) used(l *record.Loop) map[int]region {
+	parts := map[int]region{}
+	use := func(buf, lo, hi int) {
+		if r, ok := parts[buf]; ok {
+			lo, hi = min(lo, r.off), max(hi, r.off+r.width)
+		}
+		parts[buf] = flatRegion(lo, hi-lo)
+	}
+	for i := range l.Locals {
+		if a := &l.Locals[i]; a.Kind == record.Slice && a.Stride == 0 {
+			use(a.Buffer, a.Start, a.Start+a.Elems)
+		} else if a.Kind == record.Slice {
+			use(a.Buffer, 0, x.at(a.Buffer).n)
+		}
+	}
+	for i := range l.Body {
+		for _, arg := range l.Body[i].Args {
+			for _, v := range arg.Views {
+				if v.Buffer < 0 || l.Locals[v.Buffer].Kind != record.Whole {
+					continue
+				}
+				a := &l.Locals[v.Buffer]
+				if lo, n := v.Span(); v.Axis == "" && v.DType == a.DType {
+					use(a.Buffer, lo, lo+n)
+				} else {
+					use(a.Buffer, 0, a.Elems)
+				}
+			}
+		}
+	}
+	return parts
+}
+
 func (x *emission) at(buf int) *contents { return x.buffers[x.bufs[buf]] }
 
 // iteration emits the body with the carried values in, and returns the next ones.
-func (x *emission) iteration(l *record.Loop, i value, in []value, position map[int]int, outer int, carries []int) ([]value, error) {
+func (x *emission) iteration(l *record.Loop, i value, in []value, position map[int]int, used map[int]region, outer int, carries []int) ([]value, error) {
 	x.locals = make([]*tensor.Buffer, len(l.Locals))
 	for k := range l.Locals {
 		a := &l.Locals[k]
@@ -81,10 +119,14 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 		c := x.buffers[x.locals[k]]
 		switch a.Kind {
 		case record.Whole:
-			c.write(flatRegion(0, a.Elems), in[position[a.Buffer]])
+			c.write(used[a.Buffer], in[position[a.Buffer]])
 		case record.Slice:
+			all, r := in[position[a.Buffer]], used[a.Buffer]
 			c.base = func() value {
-				return x.dynamicSlice(in[position[a.Buffer]], []int{a.Elems}, x.start(a, i))
+				if a.Stride == 0 {
+					return x.slice(all, []int{a.Start - r.off}, []int{a.Start - r.off + a.Elems})
+				}
+				return x.dynamicSlice(all, []int{a.Elems}, x.start(a, i))
 			}
 		case record.Carry:
 			c.write(flatRegion(0, a.Elems), in[outer+slices.Index(carries, k)])
@@ -101,10 +143,18 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 		if a.Kind != record.Whole && a.Kind != record.Slice || !a.Write || a.Dead {
 			continue
 		}
+		at, r := position[a.Buffer], used[a.Buffer]
+		if a.Kind == record.Whole {
+			next[at] = x.number(x.read(x.buffers[x.locals[k]], r, []int{r.width}), a.DType)
+			continue
+		}
 		v := x.content(l, k)
-		if at := position[a.Buffer]; a.Kind == record.Whole {
+		switch {
+		case v.size() == r.width:
 			next[at] = v
-		} else {
+		case a.Stride == 0:
+			next[at] = x.update(next[at], v, x.offset(r.width, a.Start-r.off))
+		default:
 			next[at] = x.update(next[at], v, x.start(a, i))
 		}
 	}
@@ -119,12 +169,9 @@ func (x *emission) content(l *record.Loop, local int) value {
 	return x.number(x.consolidate(x.buffers[x.locals[local]]), l.Locals[local].DType)
 }
 
-// start is a slice's first element in iteration i.
+// start is the first element of a slice that moves, in iteration i.
 func (x *emission) start(a *record.Local, i value) value {
 	size := x.at(a.Buffer).n
-	if a.Stride == 0 {
-		return x.offset(size, a.Start)
-	}
 	return x.binary("add", x.offset(size, a.Start), x.stride(size, i, a.Stride))
 }
 
