@@ -97,7 +97,8 @@ type contents struct {
 	dt      tensor.DType
 	n       int // elements
 	entries []entry
-	base    func() value // the flat contents before all entries; nil is 0
+	// base is a region before all entries, if it can be read alone; nil contents are undefined.
+	base func(r region) (v value, ok bool)
 }
 
 type entry struct {
@@ -133,6 +134,11 @@ func (e *emitter) read(c *contents, r region, dims []int) value {
 	}
 	if v, ok := e.tile(c, r); ok {
 		return e.reshape(v, dims...)
+	}
+	if c.base != nil && r.axis == "" && !slices.ContainsFunc(c.entries, func(x entry) bool { return x.overlaps(r) }) {
+		if v, ok := c.base(r); ok {
+			return e.reshape(v, dims...)
+		}
 	}
 	e.consolidate(c)
 	whole := c.entries[0]
@@ -263,7 +269,7 @@ func (e *emitter) consolidate(c *contents) value {
 		if len(entries) > 0 && entries[0].region == all {
 			v, entries = e.flat(e.number(entries[0].v, c.dt)), entries[1:]
 		} else if c.base != nil {
-			v = c.base()
+			v, _ = c.base(all)
 		} else {
 			v = e.undefined(elems[c.dt], c.n)
 		}

@@ -117,12 +117,20 @@ func (e *emitter) Upload(dst *tensor.Tensor, src []byte)   { panic("xla: Upload 
 func (e *emitter) Download(dst []byte, src *tensor.Tensor) { panic("xla: Download within a program") }
 func (e *emitter) Sync()                                   { panic("xla: Sync within a program") }
 
-// Barrier writes ts with values that exist once all of them do.
+// untouched reports whether t is in a slice of what exists before an iteration of a loop, which nothing in it has
+// written.
+func (e *emitter) untouched(t *tensor.Tensor) bool {
+	c := e.contents(t)
+	return c.base != nil && len(c.entries) == 0
+}
+
+// Barrier writes ts with values that exist once all of them do. It leaves out what exists anyway: a compiler
+// would copy it.
 func (e *emitter) Barrier(ts ...*tensor.Tensor) {
 	var in []value
 	var used []*tensor.Tensor
 	for _, t := range ts {
-		if t != nil && t.Elems() > 0 {
+		if t != nil && t.Elems() > 0 && !e.untouched(t) {
 			in, used = append(in, e.load(t)), append(used, t)
 		}
 	}

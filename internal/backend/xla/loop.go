@@ -121,13 +121,8 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 		case record.Whole:
 			c.write(used[a.Buffer], in[position[a.Buffer]])
 		case record.Slice:
-			all, r := in[position[a.Buffer]], used[a.Buffer]
-			c.base = func() value {
-				if a.Stride == 0 {
-					return x.slice(all, []int{a.Start - r.off}, []int{a.Start - r.off + a.Elems})
-				}
-				return x.dynamicSlice(all, []int{a.Elems}, x.start(a, i))
-			}
+			all, off := in[position[a.Buffer]], used[a.Buffer].off
+			c.base = func(r region) (value, bool) { return x.window(a, i, all, off, r) }
 		case record.Carry:
 			c.write(flatRegion(0, a.Elems), in[outer+slices.Index(carries, k)])
 		}
@@ -162,6 +157,29 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 		next[outer+k] = x.content(l, l.Locals[c].Next)
 	}
 	return next, nil
+}
+
+// window is region r of a slice in iteration i. all is the contents of its buffer from element off on. Each is a
+// slice of its own, so that a compiler has it in the operation that reads it instead of a copy.
+func (x *emission) window(a *record.Local, i, all value, off int, r region) (value, bool) {
+	first := a.Start - off + r.off
+	if r.rows == 1 {
+		if a.Stride == 0 {
+			return x.slice(all, []int{first}, []int{first + r.width}), true
+		}
+		at := x.binary("add", x.offset(all.size(), first), x.stride(all.size(), i, a.Stride))
+		return x.dynamicSlice(all, []int{r.width}, at), true
+	}
+	n, row, col := all.size(), first/r.ld, first%r.ld
+	if n%r.ld != 0 || a.Stride%r.ld != 0 || col+r.width > r.ld {
+		return value{}, false
+	}
+	rows := x.reshape(all, n/r.ld, r.ld)
+	if a.Stride == 0 {
+		return x.slice(rows, []int{row, col}, []int{row + r.rows, col + r.width}), true
+	}
+	at := x.binary("add", x.offset(n, row), x.stride(n, i, a.Stride/r.ld))
+	return x.dynamicSlice(rows, []int{r.rows, r.width}, at, x.offset(n, col)), true
 }
 
 // content is a local's flat contents.
