@@ -5722,7 +5722,7 @@ step:
 	RET
 
 // func rowFloatsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·rowFloatsAVX512(SB), NOSPLIT, $0-40
 	MOVQ   steps+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -5738,6 +5738,38 @@ TEXT ·rowFloatsAVX512(SB), NOSPLIT, $0-40
 	VPXORD Z0, Z0, Z0
 
 step:
+	PREFETCHT0       512(DX)
+	PREFETCHT0       576(DX)
+	PREFETCHT0       512(DX)(BX*1)
+	PREFETCHT0       576(DX)(BX*1)
+	PREFETCHT0       512(DX)(BX*2)
+	PREFETCHT0       576(DX)(BX*2)
+	PREFETCHT0       512(DX)(SI*1)
+	PREFETCHT0       576(DX)(SI*1)
+	PREFETCHT0       512(DX)(BX*4)
+	PREFETCHT0       576(DX)(BX*4)
+	PREFETCHT0       512(DX)(DI*1)
+	PREFETCHT0       576(DX)(DI*1)
+	PREFETCHT0       512(DX)(SI*2)
+	PREFETCHT0       576(DX)(SI*2)
+	PREFETCHT0       512(R8)
+	PREFETCHT0       576(R8)
+	PREFETCHT0       512(R8)(BX*1)
+	PREFETCHT0       576(R8)(BX*1)
+	PREFETCHT0       512(R8)(BX*2)
+	PREFETCHT0       576(R8)(BX*2)
+	PREFETCHT0       512(R8)(SI*1)
+	PREFETCHT0       576(R8)(SI*1)
+	PREFETCHT0       512(R8)(BX*4)
+	PREFETCHT0       576(R8)(BX*4)
+	PREFETCHT0       512(R8)(DI*1)
+	PREFETCHT0       576(R8)(DI*1)
+	PREFETCHT0       512(R8)(SI*2)
+	PREFETCHT0       576(R8)(SI*2)
+	PREFETCHT0       512(R9)
+	PREFETCHT0       576(R9)
+	PREFETCHT0       512(R9)(BX*1)
+	PREFETCHT0       576(R9)(BX*1)
 	VMOVUPS          (DX), X1
 	VINSERTF32X4     $0x01, (DX)(BX*4), Z1, Z1
 	VINSERTF32X4     $0x02, (R8)(BX*1), Z1, Z1
@@ -5974,7 +6006,7 @@ step:
 	RET
 
 // func rowWideAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·rowWideAVX512(SB), NOSPLIT, $0-40
 	MOVQ         steps+0(FP), AX
 	MOVQ         x+8(FP), CX
@@ -5992,6 +6024,22 @@ TEXT ·rowWideAVX512(SB), NOSPLIT, $0-40
 	VPBROADCASTD R10, Z1
 
 step:
+	PREFETCHT0       512(DX)
+	PREFETCHT0       512(DX)(BX*1)
+	PREFETCHT0       512(DX)(BX*2)
+	PREFETCHT0       512(DX)(SI*1)
+	PREFETCHT0       512(DX)(BX*4)
+	PREFETCHT0       512(DX)(DI*1)
+	PREFETCHT0       512(DX)(SI*2)
+	PREFETCHT0       512(R8)
+	PREFETCHT0       512(R8)(BX*1)
+	PREFETCHT0       512(R8)(BX*2)
+	PREFETCHT0       512(R8)(SI*1)
+	PREFETCHT0       512(R8)(BX*4)
+	PREFETCHT0       512(R8)(DI*1)
+	PREFETCHT0       512(R8)(SI*2)
+	PREFETCHT0       512(R9)
+	PREFETCHT0       512(R9)(BX*1)
 	VMOVUPS          (DX), X2
 	VINSERTF32X4     $0x01, (DX)(BX*4), Z2, Z2
 	VINSERTF32X4     $0x02, (R8)(BX*1), Z2, Z2
@@ -6164,7 +6212,7 @@ step:
 	RET
 
 // func rowPairsAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·rowPairsAVX512(SB), NOSPLIT, $0-40
 	MOVQ   steps+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -6180,6 +6228,22 @@ TEXT ·rowPairsAVX512(SB), NOSPLIT, $0-40
 	VPXORD Z0, Z0, Z0
 
 step:
+	PREFETCHT0   512(DX)
+	PREFETCHT0   512(DX)(BX*1)
+	PREFETCHT0   512(DX)(BX*2)
+	PREFETCHT0   512(DX)(SI*1)
+	PREFETCHT0   512(DX)(BX*4)
+	PREFETCHT0   512(DX)(DI*1)
+	PREFETCHT0   512(DX)(SI*2)
+	PREFETCHT0   512(R8)
+	PREFETCHT0   512(R8)(BX*1)
+	PREFETCHT0   512(R8)(BX*2)
+	PREFETCHT0   512(R8)(SI*1)
+	PREFETCHT0   512(R8)(BX*4)
+	PREFETCHT0   512(R8)(DI*1)
+	PREFETCHT0   512(R8)(SI*2)
+	PREFETCHT0   512(R9)
+	PREFETCHT0   512(R9)(BX*1)
 	VMOVUPS      (DX), X1
 	VINSERTF32X4 $0x01, (DX)(BX*4), Z1, Z1
 	VINSERTF32X4 $0x02, (R8)(BX*1), Z1, Z1
@@ -6336,7 +6400,7 @@ step:
 	RET
 
 // func rowTilesAVX512(steps int, x *float32, w *float32, ldw int, out *float32)
-// Requires: AVX, AVX512F, SSE
+// Requires: AVX, AVX512F, MMX+, SSE
 TEXT ·rowTilesAVX512(SB), NOSPLIT, $8-40
 	MOVQ         steps+0(FP), AX
 	MOVQ         x+8(FP), CX
@@ -6361,6 +6425,22 @@ TEXT ·rowTilesAVX512(SB), NOSPLIT, $8-40
 step:
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
+	PREFETCHT0       512(DX)
+	PREFETCHT0       512(DX)(BX*1)
+	PREFETCHT0       512(DX)(BX*2)
+	PREFETCHT0       512(DX)(SI*1)
+	PREFETCHT0       512(DX)(BX*4)
+	PREFETCHT0       512(DX)(DI*1)
+	PREFETCHT0       512(DX)(SI*2)
+	PREFETCHT0       512(R8)
+	PREFETCHT0       512(R8)(BX*1)
+	PREFETCHT0       512(R8)(BX*2)
+	PREFETCHT0       512(R8)(SI*1)
+	PREFETCHT0       512(R8)(BX*4)
+	PREFETCHT0       512(R8)(DI*1)
+	PREFETCHT0       512(R8)(SI*2)
+	PREFETCHT0       512(R9)
+	PREFETCHT0       512(R9)(BX*1)
 	VMOVUPS          (DX), X2
 	VINSERTF32X4     $0x01, (DX)(BX*4), Z2, Z2
 	VINSERTF32X4     $0x02, (R8)(BX*1), Z2, Z2
@@ -7694,7 +7774,7 @@ done:
 	RET
 
 // func rowFloatsAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·rowFloatsAVX2(SB), NOSPLIT, $0-40
 	MOVQ   steps+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -7708,6 +7788,22 @@ TEXT ·rowFloatsAVX2(SB), NOSPLIT, $0-40
 	VXORPS Y0, Y0, Y0
 
 step:
+	PREFETCHT0   512(DX)
+	PREFETCHT0   576(DX)
+	PREFETCHT0   512(DX)(BX*1)
+	PREFETCHT0   576(DX)(BX*1)
+	PREFETCHT0   512(DX)(BX*2)
+	PREFETCHT0   576(DX)(BX*2)
+	PREFETCHT0   512(DX)(SI*1)
+	PREFETCHT0   576(DX)(SI*1)
+	PREFETCHT0   512(DX)(BX*4)
+	PREFETCHT0   576(DX)(BX*4)
+	PREFETCHT0   512(DX)(DI*1)
+	PREFETCHT0   576(DX)(DI*1)
+	PREFETCHT0   512(DX)(SI*2)
+	PREFETCHT0   576(DX)(SI*2)
+	PREFETCHT0   512(R8)
+	PREFETCHT0   576(R8)
 	VMOVUPS      (DX), X1
 	VINSERTF128  $0x01, (DX)(BX*4), Y1, Y1
 	VMOVUPS      (DX)(BX*1), X2
@@ -7911,7 +8007,7 @@ step:
 	RET
 
 // func rowWideAVX2(steps int, x *float32, w *float32, ldw int, out *float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·rowWideAVX2(SB), NOSPLIT, $0-40
 	MOVQ         steps+0(FP), AX
 	MOVQ         x+8(FP), CX
@@ -7928,6 +8024,14 @@ TEXT ·rowWideAVX2(SB), NOSPLIT, $0-40
 	VPBROADCASTD X1, Y1
 
 step:
+	PREFETCHT0   512(DX)
+	PREFETCHT0   512(DX)(BX*1)
+	PREFETCHT0   512(DX)(BX*2)
+	PREFETCHT0   512(DX)(SI*1)
+	PREFETCHT0   512(DX)(BX*4)
+	PREFETCHT0   512(DX)(DI*1)
+	PREFETCHT0   512(DX)(SI*2)
+	PREFETCHT0   512(R8)
 	VMOVUPS      (DX), X2
 	VINSERTF128  $0x01, (DX)(BX*4), Y2, Y2
 	VMOVUPS      (DX)(BX*1), X3

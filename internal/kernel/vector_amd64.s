@@ -3206,7 +3206,7 @@ DATA vector00000040AVX512<>+60(SB)/4, $0x00000040
 GLOBL vector00000040AVX512<>(SB), RODATA|NOPTR, $64
 
 // func dotQuantizedAVX512(blocks int, x *float32, w *uint8, scales *float32) float32
-// Requires: AVX, AVX512F, SSE
+// Requires: AVX, AVX512F, MMX+, SSE
 TEXT ·dotQuantizedAVX512(SB), NOSPLIT, $0-36
 	MOVQ   blocks+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -3215,6 +3215,7 @@ TEXT ·dotQuantizedAVX512(SB), NOSPLIT, $0-36
 	VPXORD Z0, Z0, Z0
 
 block:
+	PREFETCHT0    512(DX)
 	VMOVUPS       (CX), Z1
 	VPMOVSXBD     (DX), Z2
 	VCVTDQ2PS     Z2, Z2
@@ -3251,7 +3252,7 @@ block:
 	RET
 
 // func dotQuantizedRowsAVX512(blocks int, x *float32, w *uint8, ldw int, scales *float32, lds int, y *float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotQuantizedRowsAVX512(SB), NOSPLIT, $0-56
 	MOVQ   blocks+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -3278,6 +3279,14 @@ TEXT ·dotQuantizedRowsAVX512(SB), NOSPLIT, $0-56
 	VPXORD Z7, Z7, Z7
 
 block:
+	PREFETCHT0    512(DX)
+	PREFETCHT0    512(DX)(SI*1)
+	PREFETCHT0    512(DX)(SI*2)
+	PREFETCHT0    512(R8)
+	PREFETCHT0    512(R8)(SI*1)
+	PREFETCHT0    512(R8)(SI*2)
+	PREFETCHT0    512(R9)
+	PREFETCHT0    512(R9)(SI*1)
 	VMOVUPS       (CX), Z8
 	VPMOVSXBD     (DX), Z9
 	VCVTDQ2PS     Z9, Z9
@@ -7193,7 +7202,7 @@ DATA vector00000040AVX2<>+28(SB)/4, $0x00000040
 GLOBL vector00000040AVX2<>(SB), RODATA|NOPTR, $32
 
 // func dotQuantizedAVX2(blocks int, x *float32, w *uint8, scales *float32) float32
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
 TEXT ·dotQuantizedAVX2(SB), NOSPLIT, $0-36
 	MOVQ   blocks+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -7202,6 +7211,7 @@ TEXT ·dotQuantizedAVX2(SB), NOSPLIT, $0-36
 	VXORPS Y0, Y0, Y0
 
 block:
+	PREFETCHT0   512(DX)
 	VMOVUPS      (CX), Y1
 	VPMOVSXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
@@ -7252,7 +7262,7 @@ block:
 	RET
 
 // func dotQuantizedRowsAVX2(blocks int, x *float32, w *uint8, ldw int, scales *float32, lds int, y *float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dotQuantizedRowsAVX2(SB), NOSPLIT, $0-56
 	MOVQ   blocks+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -7271,6 +7281,10 @@ TEXT ·dotQuantizedRowsAVX2(SB), NOSPLIT, $0-56
 	VXORPS Y3, Y3, Y3
 
 block:
+	PREFETCHT0   512(DX)
+	PREFETCHT0   512(DX)(SI*1)
+	PREFETCHT0   512(DX)(SI*2)
+	PREFETCHT0   512(R8)
 	VMOVUPS      (CX), Y4
 	VPMOVSXBD    (DX), Y5
 	VCVTDQ2PS    Y5, Y5

@@ -27,6 +27,10 @@ var rowSums = [...]string{
 	"as tilesAMX has it, with w in bfloat16",
 }
 
+// ahead is the number of bytes by which each column's memory is fetched ahead. Processors that follow fewer streams than there are
+// columns do not fetch it themselves (AMD's Zen 5).
+const ahead = 512
+
 // row emits a product of one row with lanes transposed columns. A word of w is an element or a pair of k; four words of
 // all lanes are transposed at a time.
 func row(c *build.Context, level string, vector func() reg.VecVirtual, lanes int, kind rowKind) {
@@ -89,6 +93,13 @@ func row(c *build.Context, level string, vector func() reg.VecVirtual, lanes int
 		even, odd = vector(), vector()
 		zero(even)
 		zero(odd)
+	}
+	for l := range lanes {
+		for line := 0; line < 4*words; line += 64 {
+			at := rows.at(l)
+			at.Disp += ahead + line
+			c.PREFETCHT0(at)
+		}
 	}
 	for i := 0; i < words; i += 4 {
 		columns(c, vector, r, func(l int) operand.Mem {

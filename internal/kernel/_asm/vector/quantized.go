@@ -10,6 +10,9 @@ import (
 // quantBlock is the number of 8-bit weights that share a scale.
 const quantBlock = 64
 
+// quantAhead is the number of bytes by which the memory of each row is fetched ahead.
+const quantAhead = 512
+
 // quantRows is the number of rows that are read at the same time, by AVX-512 or not.
 var quantRows = map[bool]int{true: 8, false: 4}
 
@@ -100,6 +103,9 @@ func (m *machine) dotQuantized(name string, rows int) {
 	sums := m.accumulators(rows)
 	m.Label("block")
 	parts := make([]vec, rows)
+	for r := range rows {
+		m.PREFETCHT0(at(ws, ldw, r, quantAhead))
+	}
 	for v := range quantBlock / m.w {
 		f := m.vec()
 		m.VMOVUPS(operand.Mem{Base: x, Disp: 4 * m.w * v}, f)
