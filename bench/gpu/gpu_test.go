@@ -175,8 +175,9 @@ func TestBudget(t *testing.T) {
 // Nothing starts with a flag that is wrong.
 func TestFlags(t *testing.T) {
 	for want, change := range map[string]func(h *harness){
-		`"x" is not one of`: func(h *harness) { h.only = []string{"x"} },
-		"-pairs is 0":       func(h *harness) { h.pairs = 0 },
+		`"x" is not one of`:  func(h *harness) { h.only = []string{"x"} },
+		"-pairs is 0":        func(h *harness) { h.pairs = 0 },
+		`"B2" is not one of`: func(h *harness) { h.configs = []string{"A", "B2"} },
 	} {
 		h := fake(t)
 		change(h)

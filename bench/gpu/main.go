@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"trireme/internal/bench"
 )
 
 // harness has the flags. Its directories and programs are absolute paths or names in PATH.
@@ -155,6 +157,11 @@ func (h *harness) resolve() error {
 	for _, name := range h.only {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
 			return fmt.Errorf("-only: %q is not one of environment, golden, conformance, curve, speed", name)
+		}
+	}
+	for _, name := range h.configs {
+		if _, ok := bench.StepConfigs[name]; !ok {
+			return fmt.Errorf("-configs: %q is not one of %s", name, strings.Join(bench.StepNames(), ", "))
 		}
 	}
 	if h.pairs < 1 {

@@ -6,24 +6,19 @@ import (
 	"trireme/tensor"
 )
 
-// elementwise are the arguments of operations whose elements are independent, but for exact sums, which have
-// no order. The other arguments are the same for all elements.
-var elementwise = map[string][]string{
-	"Copy": {"dst", "src"}, "Fill": {"dst"}, "Update": {"p", "state", "g"}, exactSquares: {"x"},
+// wide describes an operation whose elements are independent.
+type wide struct {
+	elements []string // arguments that have them; the others are the same for all, and only read
+	sum      string   // one that is an exact sum over them, which has no order
+	absent   string   // one that must be nil
+	unit     int      // the number of elements in a range is a multiple of it
 }
 
-const exactSquares = "ExactSquares"
-
-// unit is the number of elements whose multiples a range must have: those of a scale, or of a sum before it is
-// exact.
-func (op *Op) unit(v *View) int {
-	switch {
-	case op.Name == exactSquares:
-		return tensor.SumBlock
-	case v.DType == tensor.U8:
-		return tensor.StateBlock
-	}
-	return 1
+var wideOps = map[string]wide{
+	"Copy":         {elements: []string{"dst", "src"}, unit: 1},
+	"Fill":         {elements: []string{"dst"}, unit: 1},
+	"Update":       {elements: []string{"p", "state", "g"}, unit: 1},
+	"ExactSquares": {elements: []string{"x"}, sum: "acc", absent: "ends", unit: tensor.SumBlock},
 }
 
 // widen replaces loops over neighboring ranges of buffers, such as the update of each layer's parameters, by
@@ -63,18 +58,21 @@ func (l *Loop) independent() bool {
 	}
 	for i := range l.Body {
 		op := &l.Body[i]
-		of, ok := elementwise[op.Name]
+		of, ok := wideOps[op.Name]
 		if !ok {
 			return false
 		}
 		op.each(func(a *Arg, v *View) {
 			x := &l.Locals[v.Buffer]
-			if !slices.Contains(of, a.Name) {
-				ok = ok && x.Kind == Whole && (!x.Write || op.Name == exactSquares && a.Name == "acc") && (op.Name != exactSquares || a.Name != "ends")
-				return
+			switch n := v.Shape.Elems(); {
+			case slices.Contains(of.elements, a.Name):
+				ok = ok && x.Kind == Slice && len(v.Shape) == 1 && v.Axis == "" && v.Offset == 0 && v.DType == x.DType && n == x.Elems &&
+					n%of.unit == 0 && (v.DType != tensor.U8 || n%tensor.StateBlock == 0) // blocks of a scale
+			case a.Name == of.absent:
+				ok = false
+			default:
+				ok = ok && x.Kind == Whole && (!x.Write || a.Name == of.sum)
 			}
-			n := v.Shape.Elems()
-			ok = ok && x.Kind == Slice && len(v.Shape) == 1 && v.Axis == "" && v.Offset == 0 && v.DType == x.DType && n == x.Elems && n%op.unit(v) == 0
 		})
 		if !ok {
 			return false

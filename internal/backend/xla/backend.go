@@ -81,7 +81,7 @@ func (b *Backend) Name() string {
 // gradient of the head is read and written so often that a step of llama-1b-4k of trireme bench takes 8% longer (H200).
 func BlockBytes(platform string) int {
 	switch platform {
-	case "cuda", "rocm", "tpu":
+	case "cuda", "tpu":
 		return 512 << 20
 	}
 	return tensor.DefaultBlockBytes

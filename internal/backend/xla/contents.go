@@ -99,6 +99,7 @@ type contents struct {
 	entries []entry
 	// base is a region before all entries, if it can be read alone; nil contents are undefined.
 	base func(r region) (v value, ok bool)
+	read bool // from base
 }
 
 type entry struct {
@@ -137,6 +138,7 @@ func (e *emitter) read(c *contents, r region, dims []int) value {
 	}
 	if c.base != nil && r.axis == "" && !slices.ContainsFunc(c.entries, func(x entry) bool { return x.overlaps(r) }) {
 		if v, ok := c.base(r); ok {
+			c.read = true
 			return e.reshape(v, dims...)
 		}
 	}

@@ -118,14 +118,14 @@ func (e *emitter) Download(dst []byte, src *tensor.Tensor) { panic("xla: Downloa
 func (e *emitter) Sync()                                   { panic("xla: Sync within a program") }
 
 // untouched reports whether t is in a slice of what exists before an iteration of a loop, which nothing in it has
-// written.
+// read or written.
 func (e *emitter) untouched(t *tensor.Tensor) bool {
 	c := e.contents(t)
-	return c.base != nil && len(c.entries) == 0
+	return c.base != nil && len(c.entries) == 0 && !c.read
 }
 
-// Barrier writes ts with values that exist once all of them do. It leaves out what exists anyway: a compiler
-// would copy it.
+// Barrier writes ts with values that exist once all of them do. It leaves out what exists anyway and has no earlier
+// operation that a later one could be merged with: a compiler would copy it.
 func (e *emitter) Barrier(ts ...*tensor.Tensor) {
 	var in []value
 	var used []*tensor.Tensor

@@ -143,15 +143,7 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 			next[at] = x.number(x.read(x.buffers[x.locals[k]], r, []int{r.width}), a.DType)
 			continue
 		}
-		v := x.content(l, k)
-		switch {
-		case v.size() == r.width:
-			next[at] = v
-		case a.Stride == 0:
-			next[at] = x.update(next[at], v, x.offset(r.width, a.Start-r.off))
-		default:
-			next[at] = x.update(next[at], v, x.start(a, i))
-		}
+		next[at] = x.update(next[at], x.content(l, k), x.moved(r.width, a.Start-r.off, a.Stride, i))
 	}
 	for k, c := range carries {
 		next[outer+k] = x.content(l, l.Locals[c].Next)
@@ -162,24 +154,15 @@ func (x *emission) iteration(l *record.Loop, i value, in []value, position map[i
 // window is region r of a slice in iteration i. all is the contents of its buffer from element off on. Each is a
 // slice of its own, so that a compiler has it in the operation that reads it instead of a copy.
 func (x *emission) window(a *record.Local, i, all value, off int, r region) (value, bool) {
-	first := a.Start - off + r.off
+	n, first := all.size(), a.Start-off+r.off
 	if r.rows == 1 {
-		if a.Stride == 0 {
-			return x.slice(all, []int{first}, []int{first + r.width}), true
-		}
-		at := x.binary("add", x.offset(all.size(), first), x.stride(all.size(), i, a.Stride))
-		return x.dynamicSlice(all, []int{r.width}, at), true
+		return x.dynamicSlice(all, []int{r.width}, x.moved(n, first, a.Stride, i)), true
 	}
-	n, row, col := all.size(), first/r.ld, first%r.ld
+	row, col := first/r.ld, first%r.ld
 	if n%r.ld != 0 || a.Stride%r.ld != 0 || col+r.width > r.ld {
 		return value{}, false
 	}
-	rows := x.reshape(all, n/r.ld, r.ld)
-	if a.Stride == 0 {
-		return x.slice(rows, []int{row, col}, []int{row + r.rows, col + r.width}), true
-	}
-	at := x.binary("add", x.offset(n, row), x.stride(n, i, a.Stride/r.ld))
-	return x.dynamicSlice(rows, []int{r.rows, r.width}, at, x.offset(n, col)), true
+	return x.dynamicSlice(x.reshape(all, n/r.ld, r.ld), []int{r.rows, r.width}, x.moved(n, row, a.Stride/r.ld, i), x.offset(n, col)), true
 }
 
 // content is a local's flat contents.
@@ -187,10 +170,12 @@ func (x *emission) content(l *record.Loop, local int) value {
 	return x.number(x.consolidate(x.buffers[x.locals[local]]), l.Locals[local].DType)
 }
 
-// start is the first element of a slice that moves, in iteration i.
-func (x *emission) start(a *record.Local, i value) value {
-	size := x.at(a.Buffer).n
-	return x.binary("add", x.offset(size, a.Start), x.stride(size, i, a.Stride))
+// moved is index first + i*stride of an array of n elements.
+func (x *emission) moved(n, first, stride int, i value) value {
+	if stride == 0 {
+		return x.offset(n, first)
+	}
+	return x.binary("add", x.offset(n, first), x.stride(n, i, stride))
 }
 
 // selectStreams makes the streams of iteration i available to Words.

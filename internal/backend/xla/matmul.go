@@ -15,15 +15,19 @@ func (e *emitter) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
 	batch := len(x.dims) - 2
 	xc, yc := contracted(op, batch)
 	if op.Accumulate {
-		z := e.convert(e.aligned(x, y, xc, yc, batch, "f32"), "f32")
+		z := e.aligned(x, y, xc, yc, batch, "f32")
 		e.store(dst, e.binary("add", e.convert(e.reshape(e.load(dst), z.dims...), "f32"), z))
 		return
 	}
-	to := elem("f32")
+	e.store(dst, e.aligned(x, y, xc, yc, batch, sumType(x, dst)))
+}
+
+// sumType is the type of a product of x that is stored in dst.
+func sumType(x value, dst *tensor.Tensor) elem {
 	if x.elem == elems[dst.DType()] {
-		to = x.elem
+		return x.elem
 	}
-	e.store(dst, e.aligned(x, y, xc, yc, batch, to))
+	return "f32"
 }
 
 // aligned is dot. Where rows of a 16-bit matrix or of the result are not aligned, as with a vocabulary of 50257,
@@ -120,17 +124,13 @@ func (e *emitter) matMulColumns(dst *tensor.Tensor, parts []value, b *tensor.Ten
 		at += n
 		if op.TransA {
 			x, y := e.factors(part, all)
-			to := elem("f32")
-			if x.elem == elems[dst.DType()] {
-				to = x.elem
-			}
-			e.store(dst.RowRange(from, at), e.dot(x, y, xc, yc, 0, to))
+			e.store(dst.RowRange(from, at), e.aligned(x, y, xc, yc, 0, sumType(x, dst)))
 			continue
 		}
 		lo, hi := []int{0, 0}, []int{all.dims[0], all.dims[1]}
 		lo[yc], hi[yc] = from, at
 		x, y := e.factors(part, e.slice(all, lo, hi))
-		z := e.convert(e.dot(x, y, xc, yc, 0, "f32"), "f32")
+		z := e.aligned(x, y, xc, yc, 0, "f32")
 		if from > 0 {
 			z = e.binary("add", sum, z)
 		}

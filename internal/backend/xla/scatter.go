@@ -27,7 +27,7 @@ func (e *emitter) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate
 
 // sumEqual sums rows of equal ids: it returns unique indices, those of no row from v on, and the rows in
 // their order. Sums have the same order in every run. For such a scatter the compiler sorts single elements,
-// which took 19 ms on an H200 for 8192 rows of 2048 elements.
+// which took 13.5 ms on an H200 for 8192 rows of 2048 elements.
 //
 // Sorted by id, row i gets row i-k if both have one id, for k = 1, 2, 4, ...: the last row of an id is then
 // the sum of all (Hillis and Steele, Data Parallel Algorithms, 1986).
@@ -43,7 +43,7 @@ func (e *emitter) sumEqual(ids, rows value, v int) (at, sums value) {
 		sums = e.binary("add", sums, e.pad(before, []int{k, 0}, []int{0, 0}))
 	}
 	next := e.concat(0, e.slice(ids, []int{1}, []int{n}), e.splat(ids.elem, -1, 1))
-	none := e.binary("add", e.iota(ids.elem, n), e.splat(ids.elem, float64(v), n))
+	none := e.binary("add", e.iota(ids.elem, n), e.splat(ids.elem, float64(v+1), n)) // v is padding's
 	return e.selects(e.compare(ids, next, "NE"), ids, none), sums
 }
 
