@@ -240,7 +240,7 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 			for r := 0; r < rows; r += g.mr {
 				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*apart:], si, sk, b, sb, panel, top, j0, j1, k0, kb)
 			}
-			if g.c.H != nil && k0+kb == g.k {
+			if g.c.H != nil && k0+kb == g.k && !g.direct() {
 				g.narrow(i, i+rows, top, j0, j1)
 			}
 		}
@@ -308,6 +308,10 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 		if !first {
 			t.in, t.ldin = t.out, t.ldout
 		}
+		t.half, t.ldhalf = nil, 0
+		if last && g.direct() {
+			t.half, t.ldhalf = g.c.H[i*g.c.LD+j:], g.c.LD
+		}
 		t.add = false
 		if last && g.accumulate && g.c.H == nil {
 			t.out, t.ldout, t.add = g.c.F[i*g.c.LD+j:], g.c.LD, true
@@ -323,6 +327,9 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 		g.compute(&t, rows)
 	}
 }
+
+// direct reports whether tiles round finished sums to c. Sums of pairs are never subnormal, which the instruction would change.
+func (g *gemm) direct() bool { return g.pairs && g.c.bfloat16() && !g.accumulate }
 
 // narrow rounds finished sums, from row top on, to 16 bits, after adding the old c if it accumulates.
 func (g *gemm) narrow(i0, i1, top, j0, j1 int) {

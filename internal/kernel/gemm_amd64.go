@@ -29,10 +29,12 @@ func (g *gemm) run(t *gemmTile, rows int) int {
 // tilesAVX512 and tilesBF16 have 14, 8, 4, 2 and 1 rows.
 var (
 	tilesAVX512 = [...]tileFunc{tileAVX512x14, tileAVX512x8, tileAVX512x4, tileAVX512x2, tileAVX512x1}
-	tilesBF16   = [...]tileFunc{tileBF16x14, tileBF16x8, tileBF16x4, tileBF16x2, tileBF16x1}
+	tilesBF16   = [...]pairTileFunc{tileBF16x14, tileBF16x8, tileBF16x4, tileBF16x2, tileBF16x1}
 )
 
 type tileFunc func(k int, a *float32, si, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+
+type pairTileFunc func(k int, a *float32, si, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
 
 func tileAVX512(t *gemmTile, rows int) int {
 	var in *float32
@@ -54,11 +56,16 @@ func tileAVX512(t *gemmTile, rows int) int {
 	case rows >= 2:
 		which, rows = 3, 2
 	}
-	f := tilesAVX512[which]
+	mask := uint64(1)<<t.cols - 1
 	if t.pairs {
-		f = tilesBF16[which]
+		var half *uint16
+		if t.half != nil {
+			half = &t.half[0]
+		}
+		tilesBF16[which](t.k, &t.a[0], t.si, t.sk, &t.b[0], t.sb, in, t.ldin, &t.out[0], t.ldout, mask, add, &t.pf[0], t.pfstep, half, t.ldhalf)
+		return rows
 	}
-	f(t.k, &t.a[0], t.si, t.sk, &t.b[0], t.sb, in, t.ldin, &t.out[0], t.ldout, uint64(1)<<t.cols-1, add, &t.pf[0], t.pfstep)
+	tilesAVX512[which](t.k, &t.a[0], t.si, t.sk, &t.b[0], t.sb, in, t.ldin, &t.out[0], t.ldout, mask, add, &t.pf[0], t.pfstep)
 	return rows
 }
 

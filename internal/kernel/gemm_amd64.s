@@ -1374,9 +1374,9 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileBF16x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tileBF16x14(SB), NOSPLIT, $0-112
+// func tileBF16x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·tileBF16x14(SB), NOSPLIT, $0-128
 	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
@@ -1452,6 +1452,12 @@ zero:
 	MOVQ       out+64(FP), AX
 	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
+	MOVQ       half+112(FP), DX
+	MOVQ       ldhalf+120(FP), BX
+	SHLQ       $0x01, BX
+	TESTQ      DX, DX
+	CMOVQNE    DX, AX
+	CMOVQNE    BX, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
 	LEAQ       (AX)(DX*2), SI
@@ -1799,6 +1805,9 @@ one:
 	JNZ          one
 
 store:
+	MOVQ      half+112(FP), AX
+	TESTQ     AX, AX
+	JNZ       half
 	MOVQ      out+64(FP), AX
 	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
@@ -1898,9 +1907,50 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileBF16x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tileBF16x8(SB), NOSPLIT, $0-112
+half:
+	MOVQ           half+112(FP), AX
+	MOVQ           ldhalf+120(FP), CX
+	SHLQ           $0x01, CX
+	LEAQ           (CX)(CX*2), DX
+	LEAQ           (CX)(CX*4), BX
+	LEAQ           (AX)(DX*2), SI
+	ADDQ           CX, SI
+	MOVQ           mask+80(FP), DI
+	KMOVD          DI, K1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm1, zmm0
+	VMOVDQU16      Z0, K1, (AX)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm3, zmm2
+	VMOVDQU16      Z0, K1, (AX)(CX*1)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x57; BYTE $0x48; BYTE $0x72; BYTE $0xc4 // vcvtne2ps2bf16 zmm0, zmm5, zmm4
+	VMOVDQU16      Z0, K1, (AX)(CX*2)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x47; BYTE $0x48; BYTE $0x72; BYTE $0xc6 // vcvtne2ps2bf16 zmm0, zmm7, zmm6
+	VMOVDQU16      Z0, K1, (AX)(DX*1)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x37; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm9, zmm8
+	VMOVDQU16      Z0, K1, (AX)(CX*4)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x27; BYTE $0x48; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm11, zmm10
+	VMOVDQU16      Z0, K1, (AX)(BX*1)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x17; BYTE $0x48; BYTE $0x72; BYTE $0xc4 // vcvtne2ps2bf16 zmm0, zmm13, zmm12
+	VMOVDQU16      Z0, K1, (AX)(DX*2)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x07; BYTE $0x48; BYTE $0x72; BYTE $0xc6 // vcvtne2ps2bf16 zmm0, zmm15, zmm14
+	VMOVDQU16      Z0, K1, (SI)
+	BYTE $0x62; BYTE $0xb2; BYTE $0x77; BYTE $0x40; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm17, zmm16
+	VMOVDQU16      Z0, K1, (SI)(CX*1)
+	BYTE $0x62; BYTE $0xb2; BYTE $0x67; BYTE $0x40; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm19, zmm18
+	VMOVDQU16      Z0, K1, (SI)(CX*2)
+	BYTE $0x62; BYTE $0xb2; BYTE $0x57; BYTE $0x40; BYTE $0x72; BYTE $0xc4 // vcvtne2ps2bf16 zmm0, zmm21, zmm20
+	VMOVDQU16      Z0, K1, (SI)(DX*1)
+	BYTE $0x62; BYTE $0xb2; BYTE $0x47; BYTE $0x40; BYTE $0x72; BYTE $0xc6 // vcvtne2ps2bf16 zmm0, zmm23, zmm22
+	VMOVDQU16      Z0, K1, (SI)(CX*4)
+	BYTE $0x62; BYTE $0x92; BYTE $0x37; BYTE $0x40; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm25, zmm24
+	VMOVDQU16      Z0, K1, (SI)(BX*1)
+	BYTE $0x62; BYTE $0x92; BYTE $0x27; BYTE $0x40; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm27, zmm26
+	VMOVDQU16      Z0, K1, (SI)(DX*2)
+	VZEROUPPER
+	RET
+
+// func tileBF16x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·tileBF16x8(SB), NOSPLIT, $0-128
 	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
@@ -1952,6 +2002,12 @@ zero:
 	MOVQ       out+64(FP), AX
 	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
+	MOVQ       half+112(FP), DX
+	MOVQ       ldhalf+120(FP), BX
+	SHLQ       $0x01, BX
+	TESTQ      DX, DX
+	CMOVQNE    DX, AX
+	CMOVQNE    BX, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
 	LEAQ       (AX)(DX*2), SI
@@ -2185,6 +2241,9 @@ one:
 	JNZ          one
 
 store:
+	MOVQ      half+112(FP), AX
+	TESTQ     AX, AX
+	JNZ       half
 	MOVQ      out+64(FP), AX
 	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
@@ -2248,9 +2307,38 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileBF16x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tileBF16x4(SB), NOSPLIT, $0-112
+half:
+	MOVQ           half+112(FP), AX
+	MOVQ           ldhalf+120(FP), CX
+	SHLQ           $0x01, CX
+	LEAQ           (CX)(CX*2), DX
+	LEAQ           (CX)(CX*4), BX
+	LEAQ           (AX)(DX*2), SI
+	ADDQ           CX, SI
+	MOVQ           mask+80(FP), DI
+	KMOVD          DI, K1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm1, zmm0
+	VMOVDQU16      Z0, K1, (AX)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm3, zmm2
+	VMOVDQU16      Z0, K1, (AX)(CX*1)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x57; BYTE $0x48; BYTE $0x72; BYTE $0xc4 // vcvtne2ps2bf16 zmm0, zmm5, zmm4
+	VMOVDQU16      Z0, K1, (AX)(CX*2)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x47; BYTE $0x48; BYTE $0x72; BYTE $0xc6 // vcvtne2ps2bf16 zmm0, zmm7, zmm6
+	VMOVDQU16      Z0, K1, (AX)(DX*1)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x37; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm9, zmm8
+	VMOVDQU16      Z0, K1, (AX)(CX*4)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x27; BYTE $0x48; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm11, zmm10
+	VMOVDQU16      Z0, K1, (AX)(BX*1)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x17; BYTE $0x48; BYTE $0x72; BYTE $0xc4 // vcvtne2ps2bf16 zmm0, zmm13, zmm12
+	VMOVDQU16      Z0, K1, (AX)(DX*2)
+	BYTE $0x62; BYTE $0xd2; BYTE $0x07; BYTE $0x48; BYTE $0x72; BYTE $0xc6 // vcvtne2ps2bf16 zmm0, zmm15, zmm14
+	VMOVDQU16      Z0, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func tileBF16x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·tileBF16x4(SB), NOSPLIT, $0-128
 	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
@@ -2283,6 +2371,12 @@ zero:
 	MOVQ       out+64(FP), AX
 	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
+	MOVQ       half+112(FP), DX
+	MOVQ       ldhalf+120(FP), BX
+	SHLQ       $0x01, BX
+	TESTQ      DX, DX
+	CMOVQNE    DX, AX
+	CMOVQNE    BX, CX
 	LEAQ       (CX)(CX*2), DX
 	PREFETCHT0 (AX)
 	VPXORD     Z0, Z0, Z0
@@ -2429,6 +2523,9 @@ one:
 	JNZ          one
 
 store:
+	MOVQ      half+112(FP), AX
+	TESTQ     AX, AX
+	JNZ       half
 	MOVQ      out+64(FP), AX
 	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
@@ -2465,9 +2562,27 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileBF16x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tileBF16x2(SB), NOSPLIT, $0-112
+half:
+	MOVQ           half+112(FP), AX
+	MOVQ           ldhalf+120(FP), CX
+	SHLQ           $0x01, CX
+	LEAQ           (CX)(CX*2), DX
+	MOVQ           mask+80(FP), BX
+	KMOVD          BX, K1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm1, zmm0
+	VMOVDQU16      Z0, K1, (AX)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm3, zmm2
+	VMOVDQU16      Z0, K1, (AX)(CX*1)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x57; BYTE $0x48; BYTE $0x72; BYTE $0xc4 // vcvtne2ps2bf16 zmm0, zmm5, zmm4
+	VMOVDQU16      Z0, K1, (AX)(CX*2)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x47; BYTE $0x48; BYTE $0x72; BYTE $0xc6 // vcvtne2ps2bf16 zmm0, zmm7, zmm6
+	VMOVDQU16      Z0, K1, (AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func tileBF16x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·tileBF16x2(SB), NOSPLIT, $0-128
 	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
@@ -2491,6 +2606,12 @@ zero:
 	MOVQ       out+64(FP), AX
 	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
+	MOVQ       half+112(FP), DX
+	MOVQ       ldhalf+120(FP), BX
+	SHLQ       $0x01, BX
+	TESTQ      DX, DX
+	CMOVQNE    DX, AX
+	CMOVQNE    BX, CX
 	PREFETCHT0 (AX)
 	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
@@ -2597,6 +2718,9 @@ one:
 	JNZ          one
 
 store:
+	MOVQ      half+112(FP), AX
+	TESTQ     AX, AX
+	JNZ       half
 	MOVQ      out+64(FP), AX
 	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
@@ -2620,9 +2744,22 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileBF16x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tileBF16x1(SB), NOSPLIT, $0-112
+half:
+	MOVQ           half+112(FP), AX
+	MOVQ           ldhalf+120(FP), CX
+	SHLQ           $0x01, CX
+	MOVQ           mask+80(FP), DX
+	KMOVD          DX, K1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm1, zmm0
+	VMOVDQU16      Z0, K1, (AX)
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xc2 // vcvtne2ps2bf16 zmm0, zmm3, zmm2
+	VMOVDQU16      Z0, K1, (AX)(CX*1)
+	VZEROUPPER
+	RET
+
+// func tileBF16x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·tileBF16x1(SB), NOSPLIT, $0-128
 	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
@@ -2642,6 +2779,12 @@ zero:
 	MOVQ       out+64(FP), AX
 	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
+	MOVQ       half+112(FP), DX
+	MOVQ       ldhalf+120(FP), BX
+	SHLQ       $0x01, BX
+	TESTQ      DX, DX
+	CMOVQNE    DX, AX
+	CMOVQNE    BX, CX
 	PREFETCHT0 (AX)
 	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
@@ -2729,6 +2872,9 @@ one:
 	JNZ          one
 
 store:
+	MOVQ      half+112(FP), AX
+	TESTQ     AX, AX
+	JNZ       half
 	MOVQ      out+64(FP), AX
 	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
@@ -2743,6 +2889,17 @@ store:
 plain:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
+	VZEROUPPER
+	RET
+
+half:
+	MOVQ           half+112(FP), AX
+	MOVQ           ldhalf+120(FP), CX
+	SHLQ           $0x01, CX
+	MOVQ           mask+80(FP), CX
+	KMOVD          CX, K1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0 // vcvtne2ps2bf16 zmm0, zmm1, zmm0
+	VMOVDQU16      Z0, K1, (AX)
 	VZEROUPPER
 	RET
 

@@ -45,30 +45,31 @@ func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *flo
 // and prefetches pf[i*pfstep], i in [0, k/4).
 // Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
 // Elements of a and b are pairs of bfloat16, x = (x1, x0), and fma(x, y, sum) is fma(x1, y1, fma(x0, y0, sum)),
-// where x0 is the upper half of a word and subnormal numbers are 0.
+// where x0 is the upper half of a word and subnormal numbers are 0. If half is not nil, half[r*ldhalf+c] is sum
+// rounded to bfloat16, and out stays as it is.
 //
 //go:noescape
-func tileBF16x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileBF16x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
 
 // tileBF16x8 is tileBF16x14 with rows = 8.
 //
 //go:noescape
-func tileBF16x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileBF16x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
 
 // tileBF16x4 is tileBF16x14 with rows = 4.
 //
 //go:noescape
-func tileBF16x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileBF16x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
 
 // tileBF16x2 is tileBF16x14 with rows = 2.
 //
 //go:noescape
-func tileBF16x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileBF16x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
 
 // tileBF16x1 is tileBF16x14 with rows = 1.
 //
 //go:noescape
-func tileBF16x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileBF16x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int, half *uint16, ldhalf int)
 
 // transposeAVX512 sets dst[c*ldd+r] = src[r*lds+c] for r in [0, 16) and c in [0, n);
 // n is a multiple of 4.

@@ -2,7 +2,8 @@ package kernel
 
 // gemmTile is the work of one tile; strides are in elements. Element (r, kk) of a is at r*si+kk*sk.
 // b has k rows of nr with stride sb; in and out have row strides ldin and ldout. Sums start from in, or
-// at 0 if in is nil; with add, the old out is added at the end.
+// at 0 if in is nil; with add, the old out is added at the end. With half, which only tiles of pairs have, sums are rounded to it
+// instead.
 type gemmTile struct {
 	k, cols int
 	pairs   bool // elements of a and b are pairs
@@ -15,6 +16,8 @@ type gemmTile struct {
 	out     []float32
 	ldout   int
 	add     bool
+	half    []uint16
+	ldhalf  int
 
 	// Prefetch: one element of pf for every four of k, pfstep apart.
 	pf     []float32
@@ -28,6 +31,9 @@ func (g *gemm) compute(t *gemmTile, rows int) {
 		if r += n; r < rows {
 			t.a = t.a[n*t.si:]
 			t.out = t.out[n*t.ldout:]
+			if t.half != nil {
+				t.half = t.half[n*t.ldhalf:]
+			}
 			if t.in != nil {
 				t.in = t.in[n*t.ldin:]
 			}

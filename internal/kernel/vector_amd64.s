@@ -3056,7 +3056,7 @@ done:
 	RET
 
 // func bf16ToF32AVX512(dst []float32, src []uint16)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·bf16ToF32AVX512(SB), NOSPLIT, $0-48
 	MOVQ dst_base+0(FP), AX
 	MOVQ src_base+24(FP), CX
@@ -3067,12 +3067,13 @@ TEXT ·bf16ToF32AVX512(SB), NOSPLIT, $0-48
 	JGE  done
 
 loop:
-	VPMOVZXWD (CX)(BX*2), Z0
-	VPSLLD    $0x10, Z0, Z0
-	VMOVUPS   Z0, (AX)(BX*4)
-	ADDQ      $0x10, BX
-	CMPQ      BX, DX
-	JLT       loop
+	PREFETCHT0 4096(CX)(BX*2)
+	VPMOVZXWD  (CX)(BX*2), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VMOVUPS    Z0, (AX)(BX*4)
+	ADDQ       $0x10, BX
+	CMPQ       BX, DX
+	JLT        loop
 
 done:
 	VZEROUPPER

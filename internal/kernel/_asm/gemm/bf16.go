@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -11,25 +12,40 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// dot emits VDPBF16PS, which avo and the Go assembler lack: in each word of ops[2], sum + x1 y1 + x0 y0
-// of the upper halves, then the lower halves, of ops[0] and ops[1]. encodeDots makes it bytes.
+// dot emits VDPBF16PS: in each word of ops[2], sum + x1 y1 + x0 y0 of the upper halves, then the lower
+// halves, of ops[0] and ops[1].
 func dot(c *build.Context, ops ...operand.Op) {
 	c.Instruction(&ir.Instruction{Opcode: "VDPBF16PS", Operands: ops, Inputs: ops, Outputs: ops[2:]})
 }
 
-var dotLine = regexp.MustCompile(`(?m)^\tVDPBF16PS\s+Z(\d+), Z(\d+), Z(\d+)$`)
+// round emits VCVTNE2PS2BF16: to, whose lower half is lo and upper half hi, each rounded to bfloat16. Subnormal numbers become 0.
+func round(c *build.Context, lo, hi, to operand.Op) {
+	ops := []operand.Op{lo, hi, to}
+	c.Instruction(&ir.Instruction{Opcode: "VCVTNE2PS2BF16", Operands: ops, Inputs: ops[:2], Outputs: ops[2:]})
+}
 
-// encodeDots replaces each VDPBF16PS by its bytes: EVEX.512.F3.0F38.W0 52 /r (Intel SDM vol. 2).
-func encodeDots(asm []byte) []byte {
-	return dotLine.ReplaceAllFunc(asm, func(line []byte) []byte {
+// missing are the instructions that avo and the Go assembler lack, by mandatory prefix and opcode in map 0F38, W0 (Intel SDM vol. 2).
+var missing = map[string]struct{ prefix, opcode int }{
+	"VDPBF16PS":      {2, 0x52}, // F3
+	"VCVTNE2PS2BF16": {3, 0x72}, // F2
+}
+
+var missingLine = regexp.MustCompile(`(?m)^\t(VDPBF16PS|VCVTNE2PS2BF16)\s+Z(\d+), Z(\d+), Z(\d+)$`)
+
+// encodeMissing replaces each of them by its bytes.
+func encodeMissing(asm []byte) []byte {
+	return missingLine.ReplaceAllFunc(asm, func(line []byte) []byte {
+		fields := missingLine.FindSubmatch(line)[1:]
+		name := string(fields[0])
 		var n [3]int
-		for i, s := range dotLine.FindSubmatch(line)[1:] {
+		for i, s := range fields[1:] {
 			n[i], _ = strconv.Atoi(string(s)) // digits
 		}
-		x, y, sum := n[0], n[1], n[2]
+		x, y, to := n[0], n[1], n[2]
 		not := func(x, bit int) int { return x>>bit&1 ^ 1 }
-		return fmt.Appendf(nil, "\tBYTE $0x62; BYTE $0x%02x; BYTE $0x%02x; BYTE $0x%02x; BYTE $0x52; BYTE $0x%02x // vdpbf16ps zmm%d, zmm%d, zmm%d",
-			not(sum, 3)<<7|not(x, 4)<<6|not(x, 3)<<5|not(sum, 4)<<4|2, ^y&15<<3|4|2, 0x40|not(y, 4)<<3, 0xc0|sum&7<<3|x&7, sum, y, x)
+		return fmt.Appendf(nil, "\tBYTE $0x62; BYTE $0x%02x; BYTE $0x%02x; BYTE $0x%02x; BYTE $0x%02x; BYTE $0x%02x // %s zmm%d, zmm%d, zmm%d",
+			not(to, 3)<<7|not(x, 4)<<6|not(x, 3)<<5|not(to, 4)<<4|2, ^y&15<<3|4|missing[name].prefix, 0x40|not(y, 4)<<3,
+			missing[name].opcode, 0xc0|to&7<<3|x&7, strings.ToLower(name), to, y, x)
 	})
 }
 

@@ -106,7 +106,7 @@ func run(dir string) error {
 	}
 	x.peak()
 	for name, b := range map[string][]byte{
-		"gemm_amd64.s": encodeDots(asm), "gemm_stub_amd64.go": stubs,
+		"gemm_amd64.s": encodeMissing(asm), "gemm_stub_amd64.go": stubs,
 		"gemm_arm64.s": n.asm.Bytes(), "gemm_stub_arm64.go": n.stubs.Bytes(),
 		"gemm_amx_amd64.s": x.asm.Bytes(), "gemm_amx_stub_amd64.go": x.stubs.Bytes(),
 	} {

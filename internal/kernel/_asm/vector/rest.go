@@ -147,6 +147,10 @@ func blockSquares(m *machine) {
 	m.end()
 }
 
+// narrowAhead is the distance in bytes of prefetches in a conversion from bfloat16: operations convert pieces of up to 2 KiB, so that
+// the source of the next pieces, of gate and up in SwiGLU or of the next row, is in other pages.
+const narrowAhead = 4096
+
 // conversions handle multiples of 16 elements; Go does the rest, with the same bits.
 func conversions(m *machine) {
 	if m.arm != nil {
@@ -180,6 +184,9 @@ func conversions(m *machine) {
 	sixteens("dst", func(i reg.Register) {
 		for v := range vectors {
 			x := m.vec()
+			if m.wide {
+				m.PREFETCHT0(half(s, i, v).Offset(narrowAhead))
+			}
 			m.VPMOVZXWD(half(s, i, v), x)
 			m.VPSLLD(operand.U8(16), x, x)
 			m.VMOVUPS(x, full(d, i, v))
