@@ -292,29 +292,29 @@ func (g *gemm) panelsA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, panel, top, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k
 	t := gemmTile{k: kb, si: si, sk: sk, pairs: g.pairs}
-	for j := j0; j < j1; j += g.nr {
-		t.cols = min(g.nr, j1-j)
-		t.b, t.sb = b[(j-j0)/g.nr*panel:], sb
+	c := i*g.c.LD + j0
+	sums, ldsum, sum := g.c.F, g.c.LD, c
+	if g.apart {
+		sums, ldsum, sum = g.sums, g.nc, (i-top)*g.nc
+	}
+	for j := 0; j < j1-j0; j += g.nr {
+		t.cols = min(g.nr, j1-j0-j)
+		t.b, t.sb = b, sb
 		if t.cols < g.nr && g.plain {
 			t.b, t.sb = g.bp, g.nr
 		}
-		sum, ldsum := g.c.F, g.c.LD
-		off := i*g.c.LD + j
-		if g.apart {
-			sum, ldsum, off = g.sums, g.nc, (i-top)*g.nc+j-j0
-		}
-		t.out, t.ldout = sum[off:], ldsum
+		t.out, t.ldout = sums[sum+j:], ldsum
 		t.in, t.ldin = nil, 0
 		if !first {
 			t.in, t.ldin = t.out, t.ldout
 		}
 		t.half, t.ldhalf = nil, 0
 		if last && g.direct() {
-			t.half, t.ldhalf = g.c.H[i*g.c.LD+j:], g.c.LD
+			t.half, t.ldhalf = g.c.H[c+j:], g.c.LD
 		}
 		t.add = false
 		if last && g.accumulate && g.c.H == nil {
-			t.out, t.ldout, t.add = g.c.F[i*g.c.LD+j:], g.c.LD, true
+			t.out, t.ldout, t.add = g.c.F[c+j:], g.c.LD, true
 		}
 		t.a = a
 		t.pf, t.pfstep = a, 0
@@ -325,6 +325,9 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 			}
 		}
 		g.compute(&t, rows)
+		if t.cols == g.nr {
+			b = b[panel:]
+		}
 	}
 }
 

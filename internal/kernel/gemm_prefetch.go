@@ -23,12 +23,13 @@ func (g *gemm) planPrefetch(i, i0, i1, step, j0, n, k0, kb int) {
 	}
 }
 
-// prefetch is a part of an operand to prefetch. Each tile prefetches k/4 elements, step apart.
+// prefetch is a part of an operand to prefetch: lines that are ld apart, each by perLine tiles. A tile prefetches k/4 elements, step
+// apart.
 type prefetch struct {
 	src                []float32
-	lines, ld, perLine int // perLine tiles prefetch along each line; lines are ld apart
+	lines, ld, perLine int
 	step               int
-	tiles              int // tiles that have prefetched
+	line, off, done    int // of the next tile: the line's first element, its own, and the tiles of this line before it
 }
 
 // newPrefetch returns the prefetch of rows of a from (i, k) on: along the rows if those are contiguous,
@@ -55,13 +56,15 @@ func floats(h []uint16) []float32 {
 
 // next returns the first element that a tile of depth k prefetches, or nil.
 func (p *prefetch) next(k int) []float32 {
-	if p.src == nil {
+	if p.lines == 0 || p.off >= len(p.src) {
 		return nil
 	}
-	off := p.tiles/p.perLine*p.ld + p.tiles%p.perLine*(k/4)*p.step
-	if p.tiles >= p.lines*p.perLine || off >= len(p.src) {
-		return nil
+	from := p.src[p.off:]
+	p.off += k / 4 * p.step
+	if p.done++; p.done == p.perLine {
+		p.lines--
+		p.line += p.ld
+		p.off, p.done = p.line, 0
 	}
-	p.tiles++
-	return p.src[off:]
+	return from
 }
