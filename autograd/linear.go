@@ -21,6 +21,7 @@ func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 	}, append(append([]*Var{x}, ws...), biases...)...)
 	t.record(y, []*Var{x}, func(dy *gradient) {
 		t.weightGrads(t.value(x), dy.t, ws, biases)
+		x.lastRead()
 		if x.requiresGrad {
 			t.inputGrad(x, dy.t, ws)
 		}
@@ -74,6 +75,7 @@ func (t *Tape) LinearT(x, w, bias *Var) *Var {
 		if db, add := gradDst(bias); db != nil {
 			t.b.BiasGrad(db, dy.t, add)
 		}
+		x.lastRead()
 		if x.requiresGrad {
 			dx, add := t.gradBuffer(x, dy.t.Rows(), w.Value.Dim(0))
 			t.b.MatMul(dx, dy.t, w.Value, tensor.MatMulOp{TransB: true, Accumulate: add})

@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"fmt"
+	"slices"
 
 	"trireme/tensor"
 )
@@ -97,17 +98,9 @@ func (t *Tape) OnBackward(f func()) {
 // Scope runs f, which computes y from xs. It then frees all values of f except y and those saved
 // for backward, and each of xs that is not saved: the caller is done with them.
 func (t *Tape) Scope(f func() *Var, xs ...*Var) *Var {
-	outer := t.scope
-	t.scope = nil
-	y := f()
-	for _, v := range t.scope {
-		if v != y {
-			t.close(v)
-		}
-	}
-	t.scope = outer
-	if y != nil {
-		t.scope = append(t.scope, y)
+	y, others := t.nest(f)
+	for _, v := range others {
+		t.close(v)
 	}
 	for _, x := range xs {
 		if x != y && x.scoped {
@@ -115,6 +108,32 @@ func (t *Tape) Scope(f func() *Var, xs ...*Var) *Var {
 		}
 	}
 	return y
+}
+
+// Part is Scope for a part of the open scope. The values that a deferred result will be computed from are freed with
+// the open scope instead.
+func (t *Tape) Part(f func() *Var) *Var {
+	y, others := t.nest(f)
+	if y != nil && y.deferred != nil {
+		t.scope = append(t.scope, others...)
+		return y
+	}
+	for _, v := range others {
+		t.close(v)
+	}
+	return y
+}
+
+// nest runs f, adds its result to the open scope, and returns the other values of f.
+func (t *Tape) nest(f func() *Var) (y *Var, others []*Var) {
+	outer := t.scope
+	t.scope = nil
+	y = f()
+	others = slices.DeleteFunc(t.scope, func(v *Var) bool { return v == y })
+	if t.scope = outer; y != nil {
+		t.scope = append(t.scope, y)
+	}
+	return y, others
 }
 
 // Gradient is v's gradient accumulated so far; nil for none.
@@ -215,6 +234,13 @@ func (t *Tape) unsave(v *Var) {
 		panic("autograd: a value was unsaved more often than saved")
 	}
 	if v.saved == 0 && !v.scoped {
+		v.drop()
+	}
+}
+
+// lastRead frees v, which an operation saved, before the end of its backward, if no other operation saved it.
+func (v *Var) lastRead() {
+	if v.saved == 1 && !v.scoped {
 		v.drop()
 	}
 }

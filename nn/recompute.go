@@ -37,7 +37,7 @@ func Recompute(units []*Unit, of func(layer int) RecomputePolicy) {
 // Part runs f on xs, under a checkpoint if the policy includes p.
 func (u *Unit) Part(t *autograd.Tape, p Part, f func(*autograd.Tape, ...*autograd.Var) *autograd.Var, xs ...*autograd.Var) *autograd.Var {
 	if u.recompute.Part&p == 0 {
-		return f(t, xs...)
+		return t.Part(func() *autograd.Var { return f(t, xs...) })
 	}
 	return t.Checkpoint(u.recompute.Save, f, xs...)
 }

@@ -67,8 +67,8 @@ func (m Matrix) check(name string, rows, cols int) {
 // products of two bfloat16 matrices have zeros instead of subnormal operands and sums of the chain by
 // pairs (gemm_pairs.go), and sum in another order by tiles (gemmTiles). A 16-bit c is rounded once, at
 // the end.
-// c must not be transposed or overlap a or b. scratch has at least GemmScratch(m, n, k) floats of
-// any content.
+// c must not be transposed or overlap a or b. scratch has at least the floats of
+// GemmScratch, of any content.
 //
 // Blocking follows Goto and van de Geijn (2008): kc rows by nc columns of b are packed into
 // tile-wide panels that stay in L2 or L3; tile-high strips of a, which stay in L1, pass over them. A sum
@@ -95,15 +95,11 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 		gemmTiles(0, c, a, b, m, n, k, accumulate, scratch)
 		return
 	}
-	g := gemm{c: c, a: a, b: b, k: k, depth: k, accumulate: accumulate}
-	if g.pairs = a.bfloat16() && b.bfloat16() && impl.Pairs(); g.pairs {
-		g.k = (k + 1) / 2
-	}
+	g := newGemm(c, a, b, k, accumulate)
 	g.gemmShape = shapeOf(impl.Current(), m, n, g.k)
-	g.apart = c.H != nil || accumulate && g.k > g.kc
 	g.splitScratch(scratch, m)
 	rows := m
-	if g.apart && g.k > g.kc {
+	if g.apart() && g.k > g.kc {
 		rows = sumRows
 	}
 	for i := 0; i < m; i += rows {
@@ -173,40 +169,61 @@ type gemm struct {
 	depth      int  // elements of a sum
 	pairs      bool // elements of packed a and b are pairs (gemm_pairs.go)
 	accumulate bool
-	apart      bool // partial sums are in sums, not in c
 	plain      bool // full panels of the current block of b are not packed
 
 	bp   []float32 // packed b: panels of [kb][nr]
 	ap   []float32 // packed a: panels of [kb][mr], or rows
 	rows []float32 // rows of b during a transpose
 	tile []float32 // a tile at the edge
-	sums []float32 // [sumRows][nc]
+	sums []float32 // [sumRows][nc] if apart
 
 	prefetch [2]prefetch // prefetch after the current rows
 }
 
+func newGemm(c, a, b Matrix, k int, accumulate bool) gemm {
+	g := gemm{c: c, a: a, b: b, k: k, depth: k, accumulate: accumulate, pairs: a.bfloat16() && b.bfloat16() && impl.Pairs()}
+	if g.pairs {
+		g.k = (k + 1) / 2
+	}
+	return g
+}
+
+// apart reports whether partial sums are in sums, not in c.
+func (g *gemm) apart() bool { return g.c.H != nil || g.accumulate && g.k > g.kc }
+
 // sizes returns the lengths of the parts of scratch, each a multiple of a cache line.
-func (s gemmShape) sizes(m int) [5]int {
+func (g *gemm) sizes(m int) [5]int {
 	line := func(n int) int { return (n + 15) &^ 15 }
+	sums := 0
+	switch {
+	case g.apart() && g.k > g.kc:
+		sums = min(m, sumRows)
+	case g.apart(): // of the rows that are packed at once; block
+		sums = min(m, max(packRows, g.mr))
+	}
 	return [5]int{
-		line(s.kc*s.nc) + 16*transposeRows, // prefetch reads beyond the end of a panel
-		line(max(packRows, s.mr) * (s.kc + rowGap)),
-		line(transposeRows * s.kc),
-		line(s.mr * s.nr),
-		line(min(m, sumRows) * s.nc),
+		line(g.kc*g.nc) + 16*transposeRows, // prefetch reads beyond the end of a panel
+		line(max(packRows, g.mr) * (g.kc + rowGap)),
+		line(transposeRows * g.kc),
+		line(g.mr * g.nr),
+		line(sums * g.nc),
 	}
 }
 
-// GemmScratch returns the number of scratch floats for a product; any smaller one needs no more.
-func GemmScratch(m, n, k int) int {
-	total := 0
-	for _, n := range limitsOf(impl.Current(), m, n, k).sizes(m) {
-		total += n
+// GemmScratch returns the number of scratch floats for Gemm with matrices like these. A smaller product needs no more.
+func GemmScratch(c, a, b Matrix, m, n, k int, accumulate bool) int {
+	total := k + 2*rowColumns*rowStream // of gemmRow
+	if Parts(0).ByTiles(a, b) {
+		t := newTiled(0, c, a, b, n, k, accumulate)
+		return max(total, t.scratch(m, n))
 	}
-	if impl.Tiles() {
-		total = max(total, tileScratch(0, m, n, k))
+	g := newGemm(c, a, b, k, accumulate)
+	g.gemmShape = limitsOf(impl.Current(), m, n, g.k)
+	need := 0
+	for _, n := range g.sizes(m) {
+		need += n
 	}
-	return max(total, k+2*rowColumns*rowStream) // of gemmRow
+	return max(total, need)
 }
 
 // splitScratch splits scratch into its parts.
@@ -294,7 +311,7 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 	t := gemmTile{k: kb, si: si, sk: sk, pairs: g.pairs}
 	c := i*g.c.LD + j0
 	sums, ldsum, sum := g.c.F, g.c.LD, c
-	if g.apart {
+	if g.apart() {
 		sums, ldsum, sum = g.sums, g.nc, (i-top)*g.nc
 	}
 	for j := 0; j < j1-j0; j += g.nr {

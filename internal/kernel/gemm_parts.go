@@ -64,13 +64,13 @@ func GemmParts(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratc
 	gemmTiles(parts, c, a, b, m, n, k, accumulate, scratch)
 }
 
-// GemmPartsScratch is GemmScratch for GemmParts, whatever the types of the operands.
-func GemmPartsScratch(parts Parts, m, n, k int) int {
-	total := GemmScratch(m, n, k)
-	if parts > 0 && impl.Tiles() {
-		total = max(total, tileScratch(parts, m, n, k))
+// GemmPartsScratch is GemmScratch for GemmParts.
+func GemmPartsScratch(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool) int {
+	if a.H == nil && b.H == nil && parts.ByTiles(a, b) {
+		t := newTiled(parts, c, a, b, n, k, accumulate)
+		return t.scratch(m, n)
 	}
-	return total
+	return GemmScratch(c, a, b, m, n, k, accumulate)
 }
 
 // packA packs strips of rows of a.

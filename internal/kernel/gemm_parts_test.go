@@ -59,7 +59,7 @@ func TestParts(t *testing.T) {
 						}
 					}
 				}
-				GemmParts(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate, make([]float32, GemmPartsScratch(parts, m, n, k)))
+				GemmParts(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate, make([]float32, GemmPartsScratch(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate)))
 				if err := c.same(want); err != nil {
 					t.Fatalf("%d parts, %v, kind %d: %v", parts, d, kind, err)
 				}
@@ -77,7 +77,7 @@ func TestPartsErrors(t *testing.T) {
 		a, b := newTestMatrix(r, m, k, 0, false, false), newTestMatrix(r, k, n, 0, true, false)
 		c := newTestMatrix(r, m, n, 0, false, false)
 		distance := func(parts Parts) (worst float64) {
-			GemmParts(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, false, make([]float32, GemmPartsScratch(parts, m, n, k)))
+			GemmParts(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, false, make([]float32, GemmPartsScratch(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, false)))
 			for i := range m {
 				for j := range n {
 					var exact, size float64
@@ -154,7 +154,7 @@ func TestPartsAsFloat32(t *testing.T) {
 			c := newTestMatrix(r, m, n, 0, false, false)
 			want := c.clone()
 			runGemm(want, a, b, k, false)
-			GemmParts(3, c.Matrix, a.Matrix, b.Matrix, m, n, k, false, make([]float32, GemmPartsScratch(3, m, n, k)))
+			GemmParts(3, c.Matrix, a.Matrix, b.Matrix, m, n, k, false, make([]float32, GemmPartsScratch(3, c.Matrix, a.Matrix, b.Matrix, m, n, k, false)))
 			if err := c.same(want); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func BenchmarkParts(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 2))
 				x, y := newTestMatrix(r, s.m, s.k, 0, s.ta, false), newTestMatrix(r, s.k, s.n, 0, s.tb, false)
 				c := newTestMatrix(r, s.m, s.n, 0, false, false)
-				scratch := make([]float32, GemmPartsScratch(parts, s.m, s.n, s.k))
+				scratch := make([]float32, GemmPartsScratch(parts, c.Matrix, x.Matrix, y.Matrix, s.m, s.n, s.k, false))
 				b.ResetTimer()
 				for range b.N {
 					GemmParts(parts, c.Matrix, x.Matrix, y.Matrix, s.m, s.n, s.k, false, scratch)

@@ -63,7 +63,7 @@ func BenchmarkGemmRow(b *testing.B) {
 					ws = append(ws, newTestMatrix(r, s.k, s.n, 0, true, s.narrow))
 				}
 				c := newTestMatrix(r, 1, s.n, 0, false, s.narrow)
-				scratch := make([]float32, GemmScratch(1, s.n, s.k))
+				scratch := make([]float32, GemmScratch(c.Matrix, x.Matrix, ws[0].Matrix, 1, s.n, s.k, false))
 				bytes := 4 * s.n * s.k
 				if s.narrow {
 					bytes /= 2

@@ -125,7 +125,7 @@ func specify(c, a, b *testMatrix, k int, accumulate bool) {
 }
 
 func runGemm(c, a, b *testMatrix, k int, accumulate bool) {
-	scratch := make([]float32, GemmScratch(c.rows, c.cols, k))
+	scratch := make([]float32, GemmScratch(c.Matrix, a.Matrix, b.Matrix, c.rows, c.cols, k, accumulate))
 	for i := range scratch {
 		scratch[i] = math.Float32frombits(gemmGuard)
 	}
@@ -195,15 +195,26 @@ func TestGemmScratchSuffices(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(13, 14))
 		for range 20000 {
+			var of [3]Matrix // types only
+			for i := range of {
+				if r.IntN(2) == 0 {
+					of[i] = Matrix{H: []uint16{0}, Half: r.IntN(3) == 0}
+				}
+			}
+			accumulate := r.IntN(2) == 0
 			m, n, k := 1+r.IntN(3000), 1+r.IntN(3000), 1+r.IntN(3000)
-			whole := GemmScratch(m, n, k)
+			whole := GemmScratch(of[0], of[1], of[2], m, n, k, accumulate)
 			m, n, k = 1+r.IntN(m), 1+r.IntN(n), 1+r.IntN(k)
 			need := 0
-			for _, n := range shapeOf(impl.Current(), m, n, k).sizes(m) {
-				need += n
+			if !Parts(0).ByTiles(of[1], of[2]) { // tiles check theirs
+				g := newGemm(of[0], of[1], of[2], k, accumulate)
+				g.gemmShape = shapeOf(impl.Current(), m, n, g.k)
+				for _, n := range g.sizes(m) {
+					need += n
+				}
 			}
-			if part := GemmScratch(m, n, k); need > part || part > whole {
-				t.Fatalf("%d x %d x %d needs %d floats; GemmScratch says %d, and %d for a larger product", m, n, k, need, part, whole)
+			if part := GemmScratch(of[0], of[1], of[2], m, n, k, accumulate); need > part || part > whole {
+				t.Fatalf("%d x %d x %d of %v needs %d floats; GemmScratch says %d, and %d for a larger product", m, n, k, of, need, part, whole)
 			}
 		}
 	})
@@ -261,7 +272,7 @@ func checkParts(t *testing.T, r *rand.Rand, m, n, k int, bf16 bool) {
 			i, j := r.IntN(m), r.IntN(n)
 			rows, cols := 1+r.IntN(m-i), 1+r.IntN(n-j)
 			part := newTestMatrix(r, rows, cols, 0, false, false)
-			Gemm(part.Matrix, a.From(i, 0), b.From(0, j), rows, cols, k, false, make([]float32, GemmScratch(rows, cols, k)))
+			Gemm(part.Matrix, a.From(i, 0), b.From(0, j), rows, cols, k, false, make([]float32, GemmScratch(part.Matrix, a.Matrix, b.Matrix, rows, cols, k, false)))
 			for p := range rows {
 				for q := range cols {
 					if x, y := part.at(p, q), whole.at(i+p, j+q); x != y {
@@ -346,7 +357,7 @@ func BenchmarkGemm(b *testing.B) {
 			x := newTestMatrix(r, s.m, s.k, 0, s.kind&1 != 0, s.kind&2 != 0)
 			y := newTestMatrix(r, s.k, s.n, 0, s.kind&4 != 0, s.kind&8 != 0)
 			z := newTestMatrix(r, s.m, s.n, 0, false, s.kind&16 != 0)
-			scratch := make([]float32, GemmScratch(s.m, s.n, s.k))
+			scratch := make([]float32, GemmScratch(z.Matrix, x.Matrix, y.Matrix, s.m, s.n, s.k, s.kind&32 != 0))
 			for b.Loop() {
 				Gemm(z.Matrix, x.Matrix, y.Matrix, s.m, s.n, s.k, s.kind&32 != 0, scratch)
 			}

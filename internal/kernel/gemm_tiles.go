@@ -32,30 +32,32 @@ type tiled struct {
 	apart      bool
 
 	ap, bp, tmp []uint16
-	sums        []float32 // [rows][nc]
+	sums        []float32 // [rows][nc]; a strip if not apart
 }
 
-// tileShape returns the steps and columns of a block.
-func tileShape(parts Parts, n, k int) (steps, cols int) {
-	steps, cols = parts.limits()
-	return even((k+tileDepth-1)/tileDepth, steps, 1), even(n, cols, tileRows)
-}
-
-// tileSizes returns the lengths of the parts of scratch, in floats.
-func tileSizes(parts Parts, m, n, k int) (ap, bp, tmp, sums int) {
+func newTiled(parts Parts, c, a, b Matrix, n, k int, accumulate bool) tiled {
+	g := tiled{c: c, a: a, b: b, parts: parts, k: k, accumulate: accumulate}
 	steps, cols := parts.limits()
-	nc := min(cols, roundUp(n, tileRows))
-	sums = roundUp(min(m, sumRows), tileRows) * nc
-	if all := (k + tileDepth - 1) / tileDepth; all <= steps {
-		steps, sums = all, tileRows*nc
+	g.steps, g.nc = even((k+tileDepth-1)/tileDepth, steps, 1), even(n, cols, tileRows)
+	g.apart = k > g.steps*tileDepth && (c.H != nil || accumulate)
+	return g
+}
+
+// sizes returns the lengths of the parts of scratch, in floats, for products of up to m rows and n columns.
+func (g *tiled) sizes(m, n int) (ap, bp, tmp, sums int) {
+	steps, cols := g.parts.limits()
+	steps, cols = min(steps, (g.k+tileDepth-1)/tileDepth), min(cols, roundUp(n, tileRows))
+	rows := tileRows
+	if g.apart {
+		rows = roundUp(min(m, sumRows), tileRows)
 	}
 	tmp = tileElems / 2 * steps * min(stripsAtOnce, (m+tileRows-1)/tileRows)
-	return parts.count() * tmp, parts.count() * nc * tileDepth / 2 * steps, tmp, sums
+	return g.parts.count() * tmp, g.parts.count() * cols * tileDepth / 2 * steps, tmp, rows * cols
 }
 
-// tileScratch is GemmScratch for tiles.
-func tileScratch(parts Parts, m, n, k int) int {
-	ap, bp, tmp, sums := tileSizes(parts, m, n, k)
+// scratch returns the number of scratch floats for products of up to m rows and n columns.
+func (g *tiled) scratch(m, n int) int {
+	ap, bp, tmp, sums := g.sizes(m, n)
 	return ap + bp + tmp + sums + 16 // to align to a cache line
 }
 
@@ -71,20 +73,18 @@ func words(f []float32) []uint64 {
 
 // gemmTiles is Gemm for a and b in bfloat16, or in float32 with parts; c may have any type.
 func gemmTiles(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
-	g := tiled{c: c, a: a, b: b, parts: parts, k: k, accumulate: accumulate}
-	g.steps, g.nc = tileShape(parts, n, k)
-	if len(scratch) < tileScratch(parts, m, n, k) {
+	g := newTiled(parts, c, a, b, n, k, accumulate)
+	if len(scratch) < g.scratch(m, n) {
 		panic("kernel: gemm: scratch is smaller than GemmScratch says")
 	}
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))/4) & 15
 	scratch = scratch[skip:]
-	ap, bp, tmp, sums := tileSizes(parts, m, n, k)
+	ap, bp, tmp, sums := g.sizes(m, n)
 	take := func(n int) (part []float32) {
 		part, scratch = scratch[:n:n], scratch[n:]
 		return part
 	}
 	g.ap, g.bp, g.tmp, g.sums = halves(take(ap)), halves(take(bp)), halves(take(tmp)), take(sums)
-	g.apart = k > g.steps*tileDepth && (c.H != nil || accumulate)
 	rows := m
 	if g.apart {
 		rows = sumRows

@@ -73,7 +73,7 @@ func TestTilesElementAlone(t *testing.T) {
 		i, j := r.IntN(m), r.IntN(n)
 		rows, cols := 1+r.IntN(m-i), 1+r.IntN(n-j)
 		part := newTestMatrix(r, rows, cols, 0, false, false)
-		Gemm(part.Matrix, a.From(i, 0), b.From(0, j), rows, cols, k, false, make([]float32, GemmScratch(rows, cols, k)))
+		Gemm(part.Matrix, a.From(i, 0), b.From(0, j), rows, cols, k, false, make([]float32, GemmScratch(part.Matrix, a.Matrix, b.Matrix, rows, cols, k, false)))
 		for x := range rows {
 			for y := range cols {
 				if part.at(x, y) != c.at(i+x, j+y) {
@@ -191,7 +191,7 @@ func BenchmarkTiles(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			x, y := newTestMatrix(r, s.m, s.k, 0, s.ta, true), newTestMatrix(r, s.k, s.n, 0, s.tb, true)
 			c := newTestMatrix(r, s.m, s.n, 0, false, s.narrow)
-			scratch := make([]float32, GemmScratch(s.m, s.n, s.k))
+			scratch := make([]float32, GemmScratch(c.Matrix, x.Matrix, y.Matrix, s.m, s.n, s.k, false))
 			b.ResetTimer()
 			for range b.N {
 				Gemm(c.Matrix, x.Matrix, y.Matrix, s.m, s.n, s.k, false, scratch)

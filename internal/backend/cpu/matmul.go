@@ -40,7 +40,7 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 		return
 	}
 	p.split(b.pool.threads)
-	need := kernel.GemmPartsScratch(p.parts, p.rows, p.cols, p.k)
+	need := kernel.GemmPartsScratch(p.parts, p.c, p.a, p.b, p.rows, p.cols, p.k, p.accumulate)
 	s := b.scratch(b.pool.threads * need * 4)
 	defer s.release()
 	tmp := elems[float32](s, tensor.F32)

@@ -64,12 +64,12 @@ const (
 
 func (b *Backend) matMulQuantized(c kernel.Matrix, x operand, q quantizedMatrix, m int) {
 	cols := min(q.n, max(64, min(dequantizedCols, dequantizedElems/max(1, q.k))/64*64))
-	size, gemm, threads := cols*q.k, kernel.GemmScratch(m, cols, q.k), b.pool.threads
+	a := kernel.Matrix{F: x.f, H: x.h, Half: x.dt == tensor.F16, LD: x.ld}
+	size, gemm, threads := cols*q.k, kernel.GemmScratch(c, a, a, m, cols, q.k, false), b.pool.threads
 	weights, other := b.scratch(threads*size*x.dt.Size()), b.scratch(threads*(gemm+q.k)*4)
 	defer weights.release()
 	defer other.release()
 	tmp := elems[float32](other, tensor.F32)
-	a := kernel.Matrix{F: x.f, H: x.h, Half: x.dt == tensor.F16, LD: x.ld}
 	b.pool.run((q.n+cols-1)/cols, func(tile, thread int) {
 		j, mem := tile*cols, tmp[thread*(gemm+q.k):][:gemm+q.k]
 		n := min(cols, q.n-j)
