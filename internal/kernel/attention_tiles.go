@@ -3,7 +3,7 @@ package kernel
 import "math"
 
 // Attention on bfloat16 operands multiplies by tiles where the processor has them, in the order and
-// with the subnormal handling of gemmTiles, or by pairs in the same layout, in the order of tilesGeneric:
+// with the subnormal handling of tiled, or by pairs in the same layout, in the order of tilesGeneric:
 //
 //   - Scores are products of unscaled queries and keys; the exponential is
 //     2^(s*Scale*log2(e)-top) in float32.

@@ -2,18 +2,18 @@ package kernel
 
 // packB copies rows [k0, k0+kb) of columns [j0, j0+n) of b into panels of [kb][nr], the last one
 // padded with 0.
-func (g *gemm) packB(k0, kb, j0, n int) {
+func (g *gemm) packB(dst []float32, k0, kb, j0, n int) {
 	if n%g.nr != 0 {
-		clear(g.bp[n/g.nr*g.nr*kb:][:g.nr*kb])
+		clear(dst[n/g.nr*g.nr*kb:][:g.nr*kb])
 	}
 	if g.pairs {
-		g.packPairsB(k0, kb, j0, n)
+		g.packPairsB(dst, k0, kb, j0, n)
 		return
 	}
 	src := g.b.From(k0, j0)
 	if g.b.Trans {
 		for j := 0; j < n; j += g.nr {
-			packTransposed(g.bp[j*kb:], g.nr, src.From(0, j), min(g.nr, n-j), kb, g.rows)
+			packTransposed(dst[j*kb:], g.nr, src.From(0, j), min(g.nr, n-j), kb, g.lines)
 		}
 		return
 	}
@@ -21,7 +21,7 @@ func (g *gemm) packB(k0, kb, j0, n int) {
 	const some = 32
 	for k := 0; k < kb; k += some {
 		for j := 0; j < n; j += g.nr {
-			packCopy(g.bp[j*kb+k*g.nr:], g.nr, src.From(k, j), min(some, kb-k), min(g.nr, n-j))
+			packCopy(dst[j*kb+k*g.nr:], g.nr, src.From(k, j), min(some, kb-k), min(g.nr, n-j))
 		}
 	}
 }

@@ -13,10 +13,10 @@ import "math"
 func pair(x, y uint16) float32 { return math.Float32frombits(uint32(x)<<16 | uint32(y)) }
 
 // pairsOf returns the elements of kb pairs from k0 on.
-func (g *gemm) pairsOf(k0, kb int) int { return min(2*kb, g.depth-2*k0) }
+func (g *gemm) pairsOf(k0, kb int) int { return min(2*kb, g.elements-2*k0) }
 
 // packPairsB is packB for pairs.
-func (g *gemm) packPairsB(k0, kb, j0, n int) {
+func (g *gemm) packPairsB(dst []float32, k0, kb, j0, n int) {
 	src, depth := g.b.From(2*k0, j0), g.pairsOf(k0, kb)
 	some := depth
 	if !src.Trans {
@@ -24,7 +24,7 @@ func (g *gemm) packPairsB(k0, kb, j0, n int) {
 	}
 	for k := 0; k < depth; k += some {
 		for j := 0; j < n; j += g.nr {
-			packPairs(g.bp[j*kb+k/2*g.nr:], g.nr, src.From(k, j), min(some, depth-k), min(g.nr, n-j))
+			packPairs(dst[j*kb+k/2*g.nr:], g.nr, src.From(k, j), min(some, depth-k), min(g.nr, n-j))
 		}
 	}
 }

@@ -21,7 +21,7 @@ var partProducts = [4][][2]int{
 // count returns the tiles of an operand, for one of its own.
 func (p Parts) count() int { return max(1, int(p)) }
 
-// ByTiles reports whether GemmParts multiplies matrices like a and b by tiles.
+// ByTiles reports whether a Product multiplies matrices like a and b by tiles.
 func (p Parts) ByTiles(a, b Matrix) bool {
 	return impl.Tiles() && (a.bfloat16() && b.bfloat16() || p > 0 && a.H == nil && b.H == nil)
 }
@@ -37,40 +37,22 @@ func (p Parts) limits() (steps, cols int) {
 	return 24, 768
 }
 
-// GemmUnits returns the rows and columns of a tile of GemmParts for matrices like a and b, and the columns of b for which it
-// packs a once. Parts of a product should be multiples of a tile.
-func GemmUnits(parts Parts, a, b Matrix) (rows, cols, block int) {
-	if parts.ByTiles(a, b) {
-		_, block = parts.limits()
-		return tileRows, tileRows, block
-	}
-	s := gemmShapes[impl.Current()]
-	return s.mr, s.nr, s.nc
-}
-
-// GemmParts is Gemm, with float32 operands as sums of bfloat16 numbers where the processor has tiles:
-// each 32 of k add every product of partProducts, one after the other, as gemmTiles adds one, but with k and k+16 as
-// a pair, which packing has beside each other. Henry,
-// Tang and Heinecke (2019) give the errors; those of 3 parts are of the size of float32's own rounding. A number that
-// rounds to an infinite bfloat16, above 3.39e38, is infinite. scratch is GemmPartsScratch's.
+// GemmParts is a Product on one thread.
 func GemmParts(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
-	if a.H != nil || b.H != nil || !parts.ByTiles(a, b) || m == 0 || n == 0 || k == 0 {
+	if a.H != nil || b.H != nil || !parts.ByTiles(a, b) {
 		Gemm(c, a, b, m, n, k, accumulate, scratch)
 		return
 	}
-	c.check("c", m, n)
-	a.check("a", m, k)
-	b.check("b", k, n)
-	gemmTiles(parts, c, a, b, m, n, k, accumulate, scratch)
+	NewProduct(parts, c, a, b, m, n, k, accumulate, 1).Run(0, scratch)
 }
 
 // GemmPartsScratch is GemmScratch for GemmParts.
 func GemmPartsScratch(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool) int {
-	if a.H == nil && b.H == nil && parts.ByTiles(a, b) {
-		t := newTiled(parts, c, a, b, n, k, accumulate)
-		return t.scratch(m, n)
+	if a.H != nil || b.H != nil || !parts.ByTiles(a, b) || m == 0 || n == 0 || k == 0 {
+		return GemmScratch(c, a, b, m, n, k, accumulate)
 	}
-	return GemmScratch(c, a, b, m, n, k, accumulate)
+	g := newTiled(parts, c, a, b, m, n, k, accumulate, 1)
+	return g.scratch(1)
 }
 
 // packA packs strips of rows of a.
@@ -83,13 +65,13 @@ func (g *tiled) packA(a Matrix, rows, kb, steps int) {
 }
 
 // packB packs panels of columns of b likewise.
-func (g *tiled) packB(b Matrix, kb, cols, steps int) {
+func (g *tiled) packB(dst []uint16, b Matrix, kb, cols, steps int) {
 	if g.parts == 0 {
-		packTilesB(g.bp, g.panel(steps), b, kb, cols)
+		packTilesB(dst, g.panel(steps), b, kb, cols)
 		return
 	}
 	b.Trans = !b.Trans
-	splitTiles(g.parts, g.bp, g.panel(steps), b, cols, kb, !b.Trans)
+	splitTiles(g.parts, dst, g.panel(steps), b, cols, kb, !b.Trans)
 }
 
 // splitTiles packs lines of m, kb elements each, as panels of 32, stride elements apart, as the parts of a step's tiles, each of

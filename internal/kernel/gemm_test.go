@@ -205,13 +205,14 @@ func TestGemmScratchSuffices(t *testing.T) {
 			m, n, k := 1+r.IntN(3000), 1+r.IntN(3000), 1+r.IntN(3000)
 			whole := GemmScratch(of[0], of[1], of[2], m, n, k, accumulate)
 			m, n, k = 1+r.IntN(m), 1+r.IntN(n), 1+r.IntN(k)
-			need := 0
-			if !Parts(0).ByTiles(of[1], of[2]) { // tiles check theirs
-				g := newGemm(of[0], of[1], of[2], k, accumulate)
-				g.gemmShape = shapeOf(impl.Current(), m, n, g.k)
-				for _, n := range g.sizes(m) {
-					need += n
-				}
+			var need int
+			if Parts(0).ByTiles(of[1], of[2]) {
+				g := newTiled(0, of[0], of[1], of[2], m, n, k, accumulate, 1)
+				need = g.scratch(1)
+			} else {
+				g := newGemm(of[0], of[1], of[2], m, n, k, accumulate, 1)
+				g.arrange()
+				need = g.scratch(1)
 			}
 			if part := GemmScratch(of[0], of[1], of[2], m, n, k, accumulate); need > part || part > whole {
 				t.Fatalf("%d x %d x %d of %v needs %d floats; GemmScratch says %d, and %d for a larger product", m, n, k, of, need, part, whole)

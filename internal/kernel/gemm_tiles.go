@@ -22,43 +22,100 @@ const (
 // rows, which the processor's prefetch needs.
 const stripsAtOnce = 4
 
-// tiled is the state of one product.
+// tiled is a thread's state of one product.
 type tiled struct {
+	grid
 	c, a, b    Matrix
 	parts      Parts
-	k          int
 	accumulate bool
 	steps, nc  int // of a block
 	apart      bool
 
-	ap, bp, tmp []uint16
-	sums        []float32 // [rows][nc]; a strip if not apart
+	blocks  [][]uint16 // packed b, for stages in turn
+	shared  []float32  // partial sums, if apart: [rows][nc]
+	ap, tmp []uint16
+	sums    []float32 // of a strip
 }
 
-func newTiled(parts Parts, c, a, b Matrix, n, k int, accumulate bool) tiled {
-	g := tiled{c: c, a: a, b: b, parts: parts, k: k, accumulate: accumulate}
-	steps, cols := parts.limits()
-	g.steps, g.nc = even((k+tileDepth-1)/tileDepth, steps, 1), even(n, cols, tileRows)
-	g.apart = k > g.steps*tileDepth && (c.H != nil || accumulate)
+func newTiled(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threads int) tiled {
+	g := tiled{c: c, a: a, b: b, parts: parts, accumulate: accumulate}
+	steps, whole := parts.limits()
+	whole = min(whole, roundUp(n, tileRows))
+	cols := splitColumns(m, n, tileRows, tileRows, whole, threads)
+	g.steps, g.nc = even(count(k, tileDepth), steps*(whole/cols), 1), even(n, cols, tileRows) // narrower blocks may be deeper
+	g.grid = grid{m: m, n: n, k: k, rows: m, cols: g.nc, depth: g.steps * tileDepth, threads: threads}
+	if g.apart = g.continued() && (c.H != nil || accumulate); g.apart {
+		g.rows = min(m, sumRows)
+	}
+	g.chunk = splitRows(g.rows, threads, tileRows, stripsAtOnce*tileRows)
 	return g
 }
 
-// sizes returns the lengths of the parts of scratch, in floats, for products of up to m rows and n columns.
-func (g *tiled) sizes(m, n int) (ap, bp, tmp, sums int) {
-	steps, cols := g.parts.limits()
-	steps, cols = min(steps, (g.k+tileDepth-1)/tileDepth), min(cols, roundUp(n, tileRows))
-	rows := tileRows
-	if g.apart {
-		rows = roundUp(min(m, sumRows), tileRows)
+// sizes returns the lengths of the parts of scratch, in floats: of a packed block and of sums that threads share, and of each
+// thread's own. With threads 1 a smaller product needs no more.
+func (g *tiled) sizes() (block, shared, ap, tmp, sums int) {
+	steps, cols := g.steps, g.nc
+	if g.threads == 1 {
+		steps, cols = g.parts.limits()
+		steps, cols = min(steps, count(g.k, tileDepth)), min(cols, roundUp(g.n, tileRows))
 	}
-	tmp = tileElems / 2 * steps * min(stripsAtOnce, (m+tileRows-1)/tileRows)
-	return g.parts.count() * tmp, g.parts.count() * cols * tileDepth / 2 * steps, tmp, rows * cols
+	if g.apart {
+		shared = roundUp(min(g.m, sumRows), tileRows) * cols
+	}
+	tmp = tileElems / 2 * steps * min(stripsAtOnce, count(g.m, tileRows))
+	return g.parts.count() * cols * tileDepth / 2 * steps, shared, g.parts.count() * tmp, tmp, tileRows * cols
 }
 
-// scratch returns the number of scratch floats for products of up to m rows and n columns.
-func (g *tiled) scratch(m, n int) int {
-	ap, bp, tmp, sums := g.sizes(m, n)
-	return ap + bp + tmp + sums + 16 // to align to a cache line
+// scratch returns the floats of scratch, with packed blocks of b for some stages at a time.
+func (g *tiled) scratch(buffers int) int {
+	block, shared, ap, tmp, sums := g.sizes()
+	return buffers*block + shared + g.threads*(ap+tmp+sums) + 16 // to align to a cache line
+}
+
+// take splits scratch for a thread.
+func (g *tiled) take(thread, buffers int, scratch []float32) {
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))/4) & 15
+	scratch = scratch[skip:]
+	next := func(n int) (part []float32) {
+		part, scratch = scratch[:n:n], scratch[n:]
+		return part
+	}
+	block, shared, ap, tmp, sums := g.sizes()
+	for range buffers {
+		g.blocks = append(g.blocks, halves(next(block)))
+	}
+	g.shared = next(shared)
+	next(thread * (ap + tmp + sums))
+	g.ap, g.tmp, g.sums = halves(next(ap)), halves(next(tmp)), next(sums)
+}
+
+// pack packs a part of a stage's block of b.
+func (g *tiled) pack(stage, part int) {
+	_, _, j0, j1, k0, kb := g.block(stage)
+	steps := count(kb, tileDepth)
+	if lo, hi := g.share(j1-j0, part, tileRows); lo < hi {
+		to := g.blocks[stage%len(g.blocks)][lo/tileRows*g.panel(steps):]
+		g.packB(to, g.b.From(k0, j0+lo), kb, hi-lo, steps)
+	}
+}
+
+// multiply computes a chunk of rows of a stage's block.
+func (g *tiled) multiply(stage, chunk int) {
+	i0, i1, j0, j1, k0, kb := g.block(stage)
+	steps := count(kb, tileDepth)
+	const some = stripsAtOnce * tileRows
+	first, end := g.chunkRows(chunk, i0, i1)
+	for i := first; i < end; i += tileRows {
+		strip := (i - first) % some / tileRows
+		if strip == 0 {
+			g.packA(g.a.From(i, k0), min(some, end-i), kb, steps)
+		}
+		sums := g.sums
+		if g.apart {
+			sums = g.shared[(i-i0)*g.nc:]
+		}
+		g.strip(g.ap[strip*g.panel(steps):], g.blocks[stage%len(g.blocks)], sums, i, min(tileRows, i1-i), j0, j1-j0, k0, kb, steps)
+	}
 }
 
 // halves views n floats as 2n 16-bit numbers.
@@ -71,64 +128,17 @@ func words(f []float32) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(f))), len(f)/2)
 }
 
-// gemmTiles is Gemm for a and b in bfloat16, or in float32 with parts; c may have any type.
-func gemmTiles(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
-	g := newTiled(parts, c, a, b, n, k, accumulate)
-	if len(scratch) < g.scratch(m, n) {
-		panic("kernel: gemm: scratch is smaller than GemmScratch says")
-	}
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))/4) & 15
-	scratch = scratch[skip:]
-	ap, bp, tmp, sums := g.sizes(m, n)
-	take := func(n int) (part []float32) {
-		part, scratch = scratch[:n:n], scratch[n:]
-		return part
-	}
-	g.ap, g.bp, g.tmp, g.sums = halves(take(ap)), halves(take(bp)), halves(take(tmp)), take(sums)
-	rows := m
-	if g.apart {
-		rows = sumRows
-	}
-	for i := 0; i < m; i += rows {
-		for j := 0; j < n; j += g.nc {
-			g.block(i, min(i+rows, m), j, min(g.nc, n-j))
-		}
-	}
-}
-
-// block computes rows [i0, i1) of n columns from j on.
-func (g *tiled) block(i0, i1, j, n int) {
-	depth := g.steps * tileDepth
-	for k0 := 0; k0 < g.k; k0 += depth {
-		kb := min(depth, g.k-k0)
-		steps := (kb + tileDepth - 1) / tileDepth
-		g.packB(g.b.From(k0, j), kb, n, steps)
-		const some = stripsAtOnce * tileRows
-		for i := i0; i < i1; i += tileRows {
-			strip := (i - i0) % some / tileRows
-			if strip == 0 {
-				g.packA(g.a.From(i, k0), min(some, i1-i), kb, steps)
-			}
-			g.strip(g.ap[strip*g.panel(steps):], i, min(tileRows, i1-i), i-i0, j, n, k0, kb, steps)
-		}
-	}
-}
-
 // panel is the number of elements of a packed panel of b or strip of a.
 func (g *tiled) panel(steps int) int { return g.parts.count() * steps * tileElems }
 
 // strip computes rows [i, i+rows) of a block, up to 32, from their strip of a.
-func (g *tiled) strip(ap []uint16, i, rows, below, j, n, k0, kb, steps int) {
+func (g *tiled) strip(ap, bp []uint16, sums []float32, i, rows, j, n, k0, kb, steps int) {
 	first, last := k0 == 0, k0+kb == g.k
-	panels := (n + tileRows - 1) / tileRows
-	if !g.apart {
-		below = 0
-	}
-	sums := g.sums[below*g.nc:]
+	panels := count(n, tileRows)
 	whole := 0 // panels written straight to c
 	if g.c.H == nil && !g.accumulate && rows == tileRows {
 		whole = n / tileRows
-		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.parts}, ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
+		tiles(tilesOf{1, whole, steps, 0, g.panel(steps), g.parts}, ap, bp, g.c.From(i, j).F, g.c.LD, first)
 	}
 	if whole == panels {
 		return
@@ -139,7 +149,7 @@ func (g *tiled) strip(ap []uint16, i, rows, below, j, n, k0, kb, steps int) {
 			copy(part[r*g.nc:][:n-whole*tileRows], g.c.From(i+r, j+whole*tileRows).F)
 		}
 	}
-	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.parts}, ap, g.bp[whole*g.panel(steps):], part, g.nc, first)
+	tiles(tilesOf{1, panels - whole, steps, 0, g.panel(steps), g.parts}, ap, bp[whole*g.panel(steps):], part, g.nc, first)
 	if last || !g.apart {
 		g.finish(i, rows, j+whole*tileRows, n-whole*tileRows, part)
 	}

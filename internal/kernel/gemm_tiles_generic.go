@@ -10,7 +10,7 @@ type tilesOf struct {
 }
 
 // tilesGeneric computes out [32*strips 32*panels] = a b, or += unless first, from a and b as packed by
-// packTilesA and packTilesB, or splitTiles. It sums as gemmTiles and GemmParts do, or, with pairs, one fused multiply-add after the
+// packTilesA and packTilesB, or splitTiles. It sums as gemm_tiles.go and NewProduct say, or, with pairs, one fused multiply-add after the
 // other, in ascending pairs of k with the second element first.
 func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first, pairs bool) {
 	for q := range t.strips {

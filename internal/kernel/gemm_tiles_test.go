@@ -9,7 +9,7 @@ import (
 	"trireme/internal/impl"
 )
 
-// sumOfTiles computes an element from gemmTiles' definition.
+// sumOfTiles computes an element from the definition in gemm_tiles.go.
 func sumOfTiles(a, b *testMatrix, i, j, k int) (sum float32) {
 	at := func(m *testMatrix, i, j int) float32 { return ftz(m.at(i, j)) }
 	for lo := 0; lo < k; lo += 32 {

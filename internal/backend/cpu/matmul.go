@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"trireme/internal/kernel"
 	"trireme/tensor"
 )
@@ -39,12 +37,20 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	if p.batch == 0 || p.m == 0 || p.n == 0 {
 		return
 	}
-	p.split(b.pool.threads)
-	need := kernel.GemmPartsScratch(p.parts, p.c, p.a, p.b, p.rows, p.cols, p.k, p.accumulate)
-	s := b.scratch(b.pool.threads * need * 4)
-	defer s.release()
-	tmp := elems[float32](s, tensor.F32)
-	b.pool.run(p.tiles(), func(tile, thread int) { p.compute(tile, tmp[thread*need:][:need]) })
+	switch threads := b.pool.threads; {
+	case p.batch >= threads || p.m*p.n*p.k < smallProduct:
+		p.each(b, p.n)
+	case p.m == 1 && p.b.Trans && p.batch == 1: // packs nothing, and reads memory as fast in short parts
+		p.each(b, partSize(p.n, 4*threads, 16, 16))
+	default:
+		for i := range p.batch {
+			c, x, y := p.matrices(i)
+			together := kernel.NewProduct(p.parts, c, x, y, p.m, p.n, p.k, p.accumulate, threads)
+			s := b.scratch(together.Scratch() * 4)
+			b.pool.run(threads, func(_, thread int) { together.Run(thread, elems[float32](s, tensor.F32)) })
+			s.release()
+		}
+	}
 }
 
 // matrix is t for kernels.
@@ -53,60 +59,13 @@ func matrix(op string, t *tensor.Tensor) kernel.Matrix {
 	return kernel.Matrix{F: o.f, H: o.h, Half: o.dt == tensor.F16, LD: o.ld}
 }
 
-// product is a batch of matrix products, split into tiles of rows x cols of c, never along k.
+// product is a batch of matrix products.
 type product struct {
 	c, a, b    kernel.Matrix
 	parts      kernel.Parts
 	batch      int
 	m, n, k    int
 	accumulate bool
-	rows, cols int
-}
-
-// Costs of a tile beside its multiply-adds, in multiply-adds, and the part of a tile by which threads end apart, because other
-// work runs beside them.
-const (
-	packCost = 8       // of an element that a tile packs
-	tileCost = 1 << 14 // of taking a tile
-	spread   = 0.03
-)
-
-// tilesEach is the largest number of tiles of a thread. More of them balance load, and pack operands more often. A product by
-// matrix tiles takes little more time than packing its operands.
-const tilesEach = 3
-
-// split makes one tile for one thread, else tiles of about equal size, for which the threads take the least time. A tile
-// packs its columns of b once, and its rows of a for each block of columns.
-func (p *product) split(threads int) {
-	p.rows, p.cols = p.m, p.n
-	if threads == 1 || p.m*p.n*p.k < smallProduct {
-		return
-	}
-	if p.m == 1 && p.b.Trans && p.batch == 1 { // packs nothing, and reads memory as fast in short parts
-		p.cols = partSize(p.n, 4*threads, 16, 16)
-		return
-	}
-	each := tilesEach
-	if p.parts.ByTiles(p.a, p.b) {
-		each = 1
-	}
-	height, width, block := kernel.GemmUnits(p.parts, p.a, p.b)
-	try, least := *p, math.Inf(1)
-	for down := 1; down == 1 || (down-1)*height < p.m; down++ {
-		if shortest := p.batch * p.n * (p.m + packCost*down) / threads; down > each*threads || float64(shortest) > least {
-			break // more rows of tiles only pack b more often
-		}
-		for per := 1; per <= each; per++ {
-			across := max(1, per*threads/(p.batch*down))
-			try.rows, try.cols = partSize(p.m, down, height, height), partSize(p.n, across, width, width)
-			inTurn := (try.tiles() + threads - 1) / threads
-			packed := try.cols + try.rows*((try.cols+block-1)/block)
-			tile := float64(try.rows*try.cols+packCost*packed) + tileCost/float64(p.k)
-			if t := (float64(inTurn) + spread) * tile; t < least {
-				least, p.rows, p.cols = t, try.rows, try.cols
-			}
-		}
-	}
 }
 
 // smallProduct is the number of multiply-adds in the time that wakes a thread.
@@ -118,21 +77,23 @@ func partSize(n, count, minSize, unit int) int {
 	return min(n, (size+unit-1)/unit*unit)
 }
 
-func (p *product) grid() (down, across int) {
-	return (p.m + p.rows - 1) / p.rows, (p.n + p.cols - 1) / p.cols
+// matrices are the operands of product i.
+func (p *product) matrices(i int) (c, a, b kernel.Matrix) {
+	return batchMatrix(p.c, i, p.m, p.n), batchMatrix(p.a, i, p.m, p.k), batchMatrix(p.b, i, p.k, p.n)
 }
 
-func (p *product) tiles() int {
-	down, across := p.grid()
-	return p.batch * down * across
-}
-
-func (p *product) compute(tile int, scratch []float32) {
-	down, across := p.grid()
-	i, j := tile%down*p.rows, tile/down%across*p.cols
-	n := tile / (down * across)
-	c, a, b := batchMatrix(p.c, n, p.m, p.n), batchMatrix(p.a, n, p.m, p.k), batchMatrix(p.b, n, p.k, p.n)
-	kernel.GemmParts(p.parts, c.From(i, j), a.From(i, 0), b.From(0, j), min(p.rows, p.m-i), min(p.cols, p.n-j), p.k, p.accumulate, scratch)
+// each computes products in parts of cols columns, each on one thread.
+func (p *product) each(b *Backend, cols int) {
+	c, x, y := p.matrices(0)
+	need := kernel.GemmPartsScratch(p.parts, c, x, y, p.m, cols, p.k, p.accumulate)
+	s := b.scratch(b.pool.threads * need * 4)
+	defer s.release()
+	tmp, across := elems[float32](s, tensor.F32), (p.n+cols-1)/cols
+	b.pool.run(p.batch*across, func(tile, thread int) {
+		c, x, y := p.matrices(tile / across)
+		j := tile % across * cols
+		kernel.GemmParts(p.parts, c.From(0, j), x, y.From(0, j), p.m, min(cols, p.n-j), p.k, p.accumulate, tmp[thread*need:][:need])
+	})
 }
 
 // batchMatrix is matrix n of a batch of matrices of rows x cols.

@@ -1,0 +1,151 @@
+package kernel
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// tasks gives a product's threads their work. A product is a sequence of stages, one for each packed block of b: parts of
+// the block are packed, then chunks of rows of c are multiplied. Threads take tasks one by one in this order, so some pack the
+// next block while others multiply by the last one. A task waits only for tasks that threads have taken before it.
+type tasks struct {
+	stages, parts, chunks int
+	buffers               int            // packed blocks at a time
+	continued             bool           // a chunk continues the sums of the stage before
+	next                  atomic.Int64   // task
+	packed, done          []atomic.Int64 // parts and chunks done of each stage and of those a multiple of 2*buffers before it
+	reached               []atomic.Int64 // stages done of each chunk, if continued
+	failed                atomic.Bool
+}
+
+// start allocates the counters, after the other fields are set. A stage starts when the one 2*buffers before it is done, because
+// it waits for one that waited for that.
+func (t *tasks) start() {
+	t.packed, t.done = make([]atomic.Int64, 2*t.buffers), make([]atomic.Int64, 2*t.buffers)
+	if t.continued {
+		t.reached = make([]atomic.Int64, t.chunks)
+	}
+}
+
+// stageWorker is a thread's part of a product.
+type stageWorker interface {
+	pack(stage, part int)
+	multiply(stage, chunk int)
+}
+
+// run does tasks until none is left, or another thread has failed.
+func (t *tasks) run(w stageWorker) {
+	ended := false
+	defer func() {
+		if !ended {
+			t.failed.Store(true) // a panic; the others must not wait
+		}
+	}()
+	each, slots := t.parts+t.chunks, 2*t.buffers
+	for {
+		task := int(t.next.Add(1)) - 1
+		stage, i := task/each, task%each
+		if stage >= t.stages {
+			break
+		}
+		if i < t.parts {
+			if last := stage - t.buffers; last >= 0 && !t.await(&t.done[last%slots], t.chunks*(last/slots+1)) {
+				break
+			}
+			w.pack(stage, i)
+			t.packed[stage%slots].Add(1)
+			continue
+		}
+		if i -= t.parts; !t.await(&t.packed[stage%slots], t.parts*(stage/slots+1)) || t.continued && !t.await(&t.reached[i], stage) {
+			break
+		}
+		w.multiply(stage, i)
+		if t.continued {
+			t.reached[i].Add(1)
+		}
+		t.done[stage%slots].Add(1)
+	}
+	ended = true
+}
+
+// await waits until a counter is n; false if a thread has failed.
+func (t *tasks) await(counter *atomic.Int64, n int) bool {
+	for i := 0; counter.Load() < int64(n); i++ {
+		if t.failed.Load() {
+			return false
+		}
+		if i&63 == 63 {
+			runtime.Gosched()
+		}
+	}
+	return true
+}
+
+// chunksEach is the number of chunks of a stage for each thread. More of them balance load, fewer pack rows of a together.
+const chunksEach = 16
+
+// splitRows splits rows for threads into chunks of a multiple of unit, and of pack, the rows packed together, if there are enough.
+func splitRows(rows, threads, unit, pack int) int {
+	if threads == 1 {
+		return rows
+	}
+	n := roundUp((rows+chunksEach*threads-1)/(chunksEach*threads), unit)
+	if n > pack {
+		n = roundUp(n, pack)
+	}
+	return n
+}
+
+// splitColumns narrows blocks of cols columns until threads have a few tasks each, of a tile's rows.
+func splitColumns(m, n, tileRows, tileCols, cols, threads int) int {
+	for threads > 1 && cols > tileCols {
+		tasks := count(m, tileRows) * count(n, cols)
+		if tasks >= 4*threads || cols <= 2*tileCols && tasks >= 2*threads {
+			break
+		}
+		cols = roundUp(cols/2, tileCols)
+	}
+	return cols
+}
+
+// grid is the stages of a product, for blocks of rows x cols of c and depth of k, k innermost.
+type grid struct {
+	m, n, k           int
+	rows, cols, depth int
+	chunk             int // rows
+	threads           int
+}
+
+func count(n, size int) int { return (n + size - 1) / size }
+
+func (g *grid) stages() int { return count(g.m, g.rows) * count(g.n, g.cols) * count(g.k, g.depth) }
+
+// continued reports whether sums take several blocks of k.
+func (g *grid) continued() bool { return g.k > g.depth }
+
+// block returns a stage's rows and columns of c, and its first of k and their number.
+func (g *grid) block(stage int) (i0, i1, j0, j1, k0, kb int) {
+	depths, across := count(g.k, g.depth), count(g.n, g.cols)
+	k0, j0, i0 = stage%depths*g.depth, stage/depths%across*g.cols, stage/(depths*across)*g.rows
+	return i0, min(i0+g.rows, g.m), j0, min(j0+g.cols, g.n), k0, min(g.depth, g.k-k0)
+}
+
+// chunkRows returns the rows of a chunk of a stage that start at i0 and end before i1.
+func (g *grid) chunkRows(chunk, i0, i1 int) (first, end int) {
+	first = i0 + chunk*g.chunk
+	return first, min(i1, first+g.chunk)
+}
+
+// packParts is the number of parts in which threads pack a block. panel is the width of a panel.
+func (g *grid) packParts(panel int) int {
+	if g.threads == 1 {
+		return 1
+	}
+	return min(2*g.threads, count(g.cols, panel))
+}
+
+// share returns the first columns, and those after the last, of a part of n columns.
+func (g *grid) share(n, part, panel int) (lo, hi int) {
+	panels, parts := count(n, panel), g.packParts(panel)
+	return panels * part / parts * panel, min(n, panels*(part+1)/parts*panel)
+}

@@ -1,0 +1,96 @@
+package kernel
+
+// Product is a product that several threads compute together: each block of b is packed once for all of them.
+type Product struct {
+	c, a, b    Matrix
+	parts      Parts
+	m, n, k    int
+	accumulate bool
+	threads    int
+	byTiles    bool
+	tasks      tasks
+}
+
+// NewProduct prepares c [m n] = a [m k] * b [k n], plus c if accumulate, for a number of threads. It has the bits of Gemm, whatever
+// their number. With parts, float32 operands are sums of bfloat16 numbers where the processor has tiles: each 32 of k add every
+// product of partProducts, one after the other, as tiles add one, but with k and k+16 as a pair, which packing has beside each
+// other. Henry, Tang and Heinecke (2019) give the errors; those of 3 parts are of the size of float32's own rounding. A number that
+// rounds to an infinite bfloat16, above 3.39e38, is infinite.
+func NewProduct(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threads int) *Product {
+	c.check("c", m, n)
+	a.check("a", m, k)
+	b.check("b", k, n)
+	p := &Product{c: c, a: a, b: b, m: m, n: n, k: k, accumulate: accumulate, threads: threads, byTiles: parts.ByTiles(a, b)}
+	if a.H == nil && b.H == nil {
+		p.parts = parts
+	}
+	if m > 0 && n > 0 && k > 0 {
+		p.plan()
+	}
+	return p
+}
+
+// plan splits the product into tasks.
+func (p *Product) plan() {
+	t := &p.tasks
+	var g *grid
+	if p.byTiles {
+		w := p.tiled()
+		g, t.parts = &w.grid, w.packParts(tileRows)
+	} else {
+		w := p.gemm()
+		g, t.parts = &w.grid, w.packParts(w.nr)
+	}
+	t.stages, t.chunks, t.continued = g.stages(), count(g.rows, g.chunk), g.continued()
+	t.buffers = 1
+	if p.threads > 1 {
+		t.buffers = min(t.stages, max(2, count(2*p.threads, t.chunks)))
+	}
+	t.start()
+}
+
+func (p *Product) tiled() tiled {
+	return newTiled(p.parts, p.c, p.a, p.b, p.m, p.n, p.k, p.accumulate, p.threads)
+}
+
+func (p *Product) gemm() gemm {
+	g := newGemm(p.c, p.a, p.b, p.m, p.n, p.k, p.accumulate, p.threads)
+	g.arrange()
+	return g
+}
+
+// Scratch returns the number of scratch floats for Run.
+func (p *Product) Scratch() int {
+	if p.tasks.stages == 0 {
+		return 0
+	}
+	if p.byTiles {
+		g := p.tiled()
+		return g.scratch(p.tasks.buffers)
+	}
+	g := p.gemm()
+	return g.scratch(p.tasks.buffers)
+}
+
+// Run does a thread's part of the product, in [0, threads). All threads pass the same scratch, of any content. The product is done
+// when a call for each thread has returned. The calls may run at once or one after the other.
+func (p *Product) Run(thread int, scratch []float32) {
+	if len(scratch) < p.Scratch() {
+		panic("kernel: product: scratch is smaller than Scratch says")
+	}
+	if p.tasks.stages == 0 {
+		if thread == 0 {
+			zero(p.c, p.m, p.n, p.accumulate)
+		}
+		return
+	}
+	if p.byTiles {
+		g := p.tiled()
+		g.take(thread, p.tasks.buffers, scratch)
+		p.tasks.run(&g)
+		return
+	}
+	g := p.gemm()
+	g.take(thread, p.tasks.buffers, scratch)
+	p.tasks.run(&g)
+}
