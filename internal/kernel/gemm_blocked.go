@@ -48,7 +48,7 @@ func (g *gemm) arrange() {
 	if g.apart() && g.continued() {
 		g.rows = min(g.m, sumRows)
 	}
-	g.chunk = splitRows(g.rows, g.threads, g.mr, g.step())
+	g.chunk = splitRows(g.rows, g.threads, g.mr, g.step(), g.a.Trans)
 }
 
 // apart reports whether partial sums are in sums, not in c.

@@ -81,15 +81,21 @@ func (t *tasks) await(counter *atomic.Int64, n int) bool {
 	return true
 }
 
-// chunksEach is the number of chunks of a stage for each thread. More of them balance load, fewer pack rows of a together.
-const chunksEach = 16
+// Chunks of a stage for each thread. More of them balance load. A transposed a is read in longer runs if more rows are packed together.
+const (
+	chunksEach     = 16
+	transposedEach = 4
+)
 
-// splitRows splits rows for threads into chunks of a multiple of unit, and of pack, the rows packed together, if there are enough.
-func splitRows(rows, threads, unit, pack int) int {
-	if threads == 1 {
+// splitRows returns the rows of a chunk, a multiple of unit; pack are packed together.
+func splitRows(rows, threads, unit, pack int, transposed bool) int {
+	switch {
+	case threads == 1:
 		return rows
+	case transposed:
+		return min(pack, roundUp(count(rows, transposedEach*threads), unit))
 	}
-	n := roundUp((rows+chunksEach*threads-1)/(chunksEach*threads), unit)
+	n := roundUp(count(rows, chunksEach*threads), unit)
 	if n > pack {
 		n = roundUp(n, pack)
 	}

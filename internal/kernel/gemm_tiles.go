@@ -47,7 +47,7 @@ func newTiled(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threads
 	if g.apart = g.continued() && (c.H != nil || accumulate); g.apart {
 		g.rows = min(m, sumRows)
 	}
-	g.chunk = splitRows(g.rows, threads, tileRows, stripsAtOnce*tileRows)
+	g.chunk = splitRows(g.rows, threads, tileRows, stripsAtOnce*tileRows, a.Trans)
 	return g
 }
 

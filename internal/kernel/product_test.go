@@ -95,7 +95,7 @@ func TestTasksFail(t *testing.T) {
 // element, for its time. It checks the share of all threads' time that is not idle, by shape of bench.StepConfigs.
 func TestProductSchedule(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
-		for threads, want := range map[int]float64{2: 0.99, 4: 0.98, 16: 0.95, 64: 0.9} {
+		for threads, want := range map[int]float64{2: 0.99, 4: 0.975, 16: 0.95, 64: 0.9} {
 			testProductSchedule(t, threads, want)
 		}
 	})
@@ -126,7 +126,7 @@ func testProductSchedule(t *testing.T, threads int, want float64) {
 			}
 			share, want := work/float64(threads)/path, want
 			if c.name == "A" { // its small matrices have few tiles
-				if want -= 0.01; threads == 64 {
+				if want -= 0.012; threads == 64 {
 					want = 0.84
 				}
 			}
