@@ -91,7 +91,14 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 		}
 		c, b = c.From(0, done), b.From(0, done)
 	}
-	NewProduct(0, c, a, b, m, n, k, accumulate, 1).Run(0, scratch)
+	if Parts(0).ByTiles(a, b) {
+		g := newTiled(0, c, a, b, m, n, k, accumulate, 1)
+		g.alone(scratch)
+		return
+	}
+	g := newGemm(c, a, b, m, n, k, accumulate, 1)
+	g.arrange()
+	g.alone(scratch)
 }
 
 // GemmScratch returns the number of scratch floats for Gemm with matrices like these. A smaller product needs no more.

@@ -18,12 +18,13 @@ type gemm struct {
 	accumulate bool
 	plain      bool // full panels of the current block of b are not packed
 
-	blocks [][]float32 // packed b: panels of [kb][nr], for stages in turn
-	shared []float32   // partial sums, if apart and continued: [rows][nc]
-	ap     []float32   // packed a: panels of [kb][mr], or rows
-	lines  []float32   // rows of b during a transpose
-	tile   []float32   // a tile at the edge
-	sums   []float32   // sums if apart and not continued: [rows][nc]
+	packed  []float32 // packed b: panels of [kb][nr], for stages in turn
+	buffers int       // blocks in packed
+	shared  []float32 // partial sums, if apart and continued: [rows][nc]
+	ap      []float32 // packed a: panels of [kb][mr], or rows
+	lines   []float32 // rows of b during a transpose
+	tile    []float32 // a tile at the edge
+	sums    []float32 // sums if apart and not continued: [rows][nc]
 
 	prefetch [2]prefetch // prefetch after the current rows
 }
@@ -96,13 +97,40 @@ func (g *gemm) take(thread, buffers int, scratch []float32) {
 		return part
 	}
 	block, sums := g.sharedSizes()
-	for range buffers {
-		g.blocks = append(g.blocks, next(block))
-	}
-	g.shared = next(sums)
+	g.packed, g.buffers, g.shared = next(buffers*block), buffers, next(sums)
 	own := g.ownSizes()
 	next(thread * (own[0] + own[1] + own[2] + own[3]))
 	g.ap, g.lines, g.tile, g.sums = next(own[0]), next(own[1]), next(own[2]), next(own[3])
+}
+
+// alone computes the product on one thread.
+func (g *gemm) alone(scratch []float32) {
+	g.take(0, 1, scratch)
+	for stage := range g.stages() {
+		g.pack(stage, 0)
+		g.multiply(stage, 0)
+	}
+}
+
+// together does tasks of the product.
+func (g *gemm) together(t *tasks) {
+	ended := false
+	defer t.leave(&ended)
+	for x, ok := t.take(); ok; x, ok = t.take() {
+		if x.packs {
+			g.pack(x.stage, x.i)
+		} else {
+			g.multiply(x.stage, x.i)
+		}
+		t.end(x)
+	}
+	ended = true
+}
+
+// packedB is the memory of a stage's block of b.
+func (g *gemm) packedB(stage int) []float32 {
+	n := len(g.packed) / g.buffers
+	return g.packed[stage%g.buffers*n:][:n]
 }
 
 // unpacked reports whether tiles read a block of b in place, except for a narrower last panel. rows and n are those of its block of c.
@@ -113,7 +141,7 @@ func (g *gemm) unpacked(rows, n int) bool {
 // pack packs a part of a stage's block of b. A narrower last panel is at the start of the block if the others are not packed.
 func (g *gemm) pack(stage, part int) {
 	i0, i1, j0, j1, k0, kb := g.block(stage)
-	n, to := j1-j0, g.blocks[stage%len(g.blocks)]
+	n, to := j1-j0, g.packedB(stage)
 	lo, hi := g.share(n, part, g.nr)
 	if g.unpacked(i1-i0, n) {
 		whole := n / g.nr * g.nr
@@ -130,7 +158,7 @@ func (g *gemm) pack(stage, part int) {
 // multiply computes a chunk of rows of a stage's block.
 func (g *gemm) multiply(stage, chunk int) {
 	i0, i1, j0, j1, k0, kb := g.block(stage)
-	b, sb, panel := g.blocks[stage%len(g.blocks)], g.nr, g.nr*kb
+	b, sb, panel := g.packedB(stage), g.nr, g.nr*kb
 	edge := b
 	if g.plain = g.unpacked(i1-i0, j1-j0); g.plain {
 		b, sb, panel = g.b.From(k0, j0).F, g.b.LD, g.nr

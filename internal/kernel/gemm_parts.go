@@ -39,11 +39,15 @@ func (p Parts) limits() (steps, cols int) {
 
 // GemmParts is a Product on one thread.
 func GemmParts(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
-	if a.H != nil || b.H != nil || !parts.ByTiles(a, b) {
+	if a.H != nil || b.H != nil || !parts.ByTiles(a, b) || m == 0 || n == 0 || k == 0 {
 		Gemm(c, a, b, m, n, k, accumulate, scratch)
 		return
 	}
-	NewProduct(parts, c, a, b, m, n, k, accumulate, 1).Run(0, scratch)
+	c.check("c", m, n)
+	a.check("a", m, k)
+	b.check("b", k, n)
+	g := newTiled(parts, c, a, b, m, n, k, accumulate, 1)
+	g.alone(scratch)
 }
 
 // GemmPartsScratch is GemmScratch for GemmParts.

@@ -10,62 +10,52 @@ import (
 // next block while others multiply by the last one. A task waits only for tasks that threads have taken before it.
 type tasks struct {
 	stages, parts, chunks int
-	buffers               int            // packed blocks at a time
-	continued             bool           // a chunk continues the sums of the stage before
-	next                  atomic.Int64   // task
-	packed, done          []atomic.Int64 // parts and chunks done of each stage and of those a multiple of 2*buffers before it
-	reached               []atomic.Int64 // stages done of each chunk, if continued
+	buffers               int                          // packed blocks at a time, up to maxBuffers
+	continued             bool                         // a chunk continues the sums of the stage before
+	next                  atomic.Int64                 // task
+	packed, done          [2 * maxBuffers]atomic.Int64 // parts and chunks that are done, of each stage and of those a multiple of slots before it
+	reached               []atomic.Int64               // stages done of each chunk, if continued
 	failed                atomic.Bool
 }
 
-// start allocates the counters, after the other fields are set. A stage starts when the one 2*buffers before it is done, because
-// it waits for one that waited for that.
-func (t *tasks) start() {
-	t.packed, t.done = make([]atomic.Int64, 2*t.buffers), make([]atomic.Int64, 2*t.buffers)
+const maxBuffers = 8
+
+// slots is the number of stages that have counters of their own. A stage starts when the one as long before it is done, because it
+// waits for one that waited for that.
+func (t *tasks) slots() int { return 2 * t.buffers }
+
+// task is a part of a stage to pack, or a chunk to multiply.
+type task struct {
+	packs    bool
+	stage, i int
+}
+
+// take returns the next task, after those that it needs are done; false if none is left, or a thread has failed.
+func (t *tasks) take() (task, bool) {
+	n, each := int(t.next.Add(1))-1, t.parts+t.chunks
+	x := task{n%each < t.parts, n / each, n % each}
+	if x.stage >= t.stages {
+		return x, false
+	}
+	if x.packs {
+		last := x.stage - t.buffers
+		return x, last < 0 || t.await(&t.done[last%t.slots()], t.chunks*(last/t.slots()+1))
+	}
+	x.i -= t.parts
+	ok := t.await(&t.packed[x.stage%t.slots()], t.parts*(x.stage/t.slots()+1))
+	return x, ok && (!t.continued || t.await(&t.reached[x.i], x.stage))
+}
+
+// end tells other threads that a task is done.
+func (t *tasks) end(x task) {
+	if x.packs {
+		t.packed[x.stage%t.slots()].Add(1)
+		return
+	}
 	if t.continued {
-		t.reached = make([]atomic.Int64, t.chunks)
+		t.reached[x.i].Add(1)
 	}
-}
-
-// stageWorker is a thread's part of a product.
-type stageWorker interface {
-	pack(stage, part int)
-	multiply(stage, chunk int)
-}
-
-// run does tasks until none is left, or another thread has failed.
-func (t *tasks) run(w stageWorker) {
-	ended := false
-	defer func() {
-		if !ended {
-			t.failed.Store(true) // a panic; the others must not wait
-		}
-	}()
-	each, slots := t.parts+t.chunks, 2*t.buffers
-	for {
-		task := int(t.next.Add(1)) - 1
-		stage, i := task/each, task%each
-		if stage >= t.stages {
-			break
-		}
-		if i < t.parts {
-			if last := stage - t.buffers; last >= 0 && !t.await(&t.done[last%slots], t.chunks*(last/slots+1)) {
-				break
-			}
-			w.pack(stage, i)
-			t.packed[stage%slots].Add(1)
-			continue
-		}
-		if i -= t.parts; !t.await(&t.packed[stage%slots], t.parts*(stage/slots+1)) || t.continued && !t.await(&t.reached[i], stage) {
-			break
-		}
-		w.multiply(stage, i)
-		if t.continued {
-			t.reached[i].Add(1)
-		}
-		t.done[stage%slots].Add(1)
-	}
-	ended = true
+	t.done[x.stage%t.slots()].Add(1)
 }
 
 // await waits until a counter is n; false if a thread has failed.
@@ -79,6 +69,13 @@ func (t *tasks) await(counter *atomic.Int64, n int) bool {
 		}
 	}
 	return true
+}
+
+// leave is deferred by a thread that takes tasks. If it panics, the others must not wait for it.
+func (t *tasks) leave(ended *bool) {
+	if !*ended {
+		t.failed.Store(true)
+	}
 }
 
 // Chunks of a stage for each thread. More of them balance load. A transposed a is read in longer runs if more rows are packed together.

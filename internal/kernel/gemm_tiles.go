@@ -31,8 +31,9 @@ type tiled struct {
 	steps, nc  int // of a block
 	apart      bool
 
-	blocks  [][]uint16 // packed b, for stages in turn
-	shared  []float32  // partial sums, if apart: [rows][nc]
+	packed  []uint16  // packed b, for stages in turn
+	buffers int       // blocks in packed
+	shared  []float32 // partial sums, if apart: [rows][nc]
 	ap, tmp []uint16
 	sums    []float32 // of a strip
 }
@@ -81,12 +82,39 @@ func (g *tiled) take(thread, buffers int, scratch []float32) {
 		return part
 	}
 	block, shared, ap, tmp, sums := g.sizes()
-	for range buffers {
-		g.blocks = append(g.blocks, halves(next(block)))
-	}
-	g.shared = next(shared)
+	g.packed, g.buffers, g.shared = halves(next(buffers*block)), buffers, next(shared)
 	next(thread * (ap + tmp + sums))
 	g.ap, g.tmp, g.sums = halves(next(ap)), halves(next(tmp)), next(sums)
+}
+
+// alone computes the product on one thread.
+func (g *tiled) alone(scratch []float32) {
+	g.take(0, 1, scratch)
+	for stage := range g.stages() {
+		g.pack(stage, 0)
+		g.multiply(stage, 0)
+	}
+}
+
+// together does tasks of the product.
+func (g *tiled) together(t *tasks) {
+	ended := false
+	defer t.leave(&ended)
+	for x, ok := t.take(); ok; x, ok = t.take() {
+		if x.packs {
+			g.pack(x.stage, x.i)
+		} else {
+			g.multiply(x.stage, x.i)
+		}
+		t.end(x)
+	}
+	ended = true
+}
+
+// packedB is the memory of a stage's block of b.
+func (g *tiled) packedB(stage int) []uint16 {
+	n := len(g.packed) / g.buffers
+	return g.packed[stage%g.buffers*n:][:n]
 }
 
 // pack packs a part of a stage's block of b.
@@ -94,7 +122,7 @@ func (g *tiled) pack(stage, part int) {
 	_, _, j0, j1, k0, kb := g.block(stage)
 	steps := count(kb, tileDepth)
 	if lo, hi := g.share(j1-j0, part, tileRows); lo < hi {
-		to := g.blocks[stage%len(g.blocks)][lo/tileRows*g.panel(steps):]
+		to := g.packedB(stage)[lo/tileRows*g.panel(steps):]
 		g.packB(to, g.b.From(k0, j0+lo), kb, hi-lo, steps)
 	}
 }
@@ -114,7 +142,7 @@ func (g *tiled) multiply(stage, chunk int) {
 		if g.apart {
 			sums = g.shared[(i-i0)*g.nc:]
 		}
-		g.strip(g.ap[strip*g.panel(steps):], g.blocks[stage%len(g.blocks)], sums, i, min(tileRows, i1-i), j0, j1-j0, k0, kb, steps)
+		g.strip(g.ap[strip*g.panel(steps):], g.packedB(stage), sums, i, min(tileRows, i1-i), j0, j1-j0, k0, kb, steps)
 	}
 }
 

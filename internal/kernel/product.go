@@ -1,5 +1,10 @@
 package kernel
 
+import (
+	"slices"
+	"sync"
+)
+
 // Product is a product that several threads compute together: each block of b is packed once for all of them.
 type Product struct {
 	c, a, b    Matrix
@@ -20,7 +25,8 @@ func NewProduct(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threa
 	c.check("c", m, n)
 	a.check("a", m, k)
 	b.check("b", k, n)
-	p := &Product{c: c, a: a, b: b, m: m, n: n, k: k, accumulate: accumulate, threads: threads, byTiles: parts.ByTiles(a, b)}
+	p := products.Get().(*Product)
+	p.c, p.a, p.b, p.m, p.n, p.k, p.accumulate, p.threads, p.byTiles = c, a, b, m, n, k, accumulate, threads, parts.ByTiles(a, b)
 	if a.H == nil && b.H == nil {
 		p.parts = parts
 	}
@@ -28,6 +34,15 @@ func NewProduct(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threa
 		p.plan()
 	}
 	return p
+}
+
+// products are those that Free frees.
+var products = sync.Pool{New: func() any { return new(Product) }}
+
+// Free ends the use of a product whose calls of Run have returned.
+func (p *Product) Free() {
+	*p = Product{tasks: tasks{reached: p.tasks.reached}}
+	products.Put(p)
 }
 
 // plan splits the product into tasks.
@@ -44,9 +59,12 @@ func (p *Product) plan() {
 	t.stages, t.chunks, t.continued = g.stages(), count(g.rows, g.chunk), g.continued()
 	t.buffers = 1
 	if p.threads > 1 {
-		t.buffers = min(t.stages, max(2, count(2*p.threads, t.chunks)))
+		t.buffers = min(t.stages, max(2, min(maxBuffers, count(2*p.threads, t.chunks))))
 	}
-	t.start()
+	if t.continued {
+		t.reached = slices.Grow(t.reached[:0], t.chunks)[:t.chunks]
+		clear(t.reached)
+	}
 }
 
 func (p *Product) tiled() tiled {
@@ -87,10 +105,10 @@ func (p *Product) Run(thread int, scratch []float32) {
 	if p.byTiles {
 		g := p.tiled()
 		g.take(thread, p.tasks.buffers, scratch)
-		p.tasks.run(&g)
+		g.together(&p.tasks)
 		return
 	}
 	g := p.gemm()
 	g.take(thread, p.tasks.buffers, scratch)
-	p.tasks.run(&g)
+	g.together(&p.tasks)
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"trireme/internal/impl"
@@ -48,7 +49,9 @@ func TestProductThreads(t *testing.T) {
 			GemmParts(parts, want.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate, make([]float32, GemmPartsScratch(parts, c.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate)))
 			for _, threads := range []int{1, 2, 3, 16, 61} {
 				got := old.clone()
-				together(NewProduct(parts, got.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate, threads), threads, i%5 != 0)
+				p := NewProduct(parts, got.Matrix, a.Matrix, b.Matrix, m, n, k, accumulate, threads)
+				together(p, threads, i%5 != 0)
+				p.Free()
 				if err := got.same(want); err != nil {
 					t.Fatalf("%v, kind %#x, %d parts, %d threads: %v", d, kind, parts, threads, err)
 				}
@@ -57,26 +60,23 @@ func TestProductThreads(t *testing.T) {
 	})
 }
 
-// failing panics in one task.
-type failing struct{ stage int }
-
-func (f *failing) pack(stage, part int) {}
-func (f *failing) multiply(stage, chunk int) {
-	if stage == f.stage && chunk == 1 {
-		panic("failed")
-	}
-}
-
 // Threads do not wait for one that has failed.
 func TestTasksFail(t *testing.T) {
 	for _, continued := range []bool{false, true} {
-		x := tasks{stages: 9, parts: 3, chunks: 4, buffers: 2, continued: continued}
-		x.start()
+		x := tasks{stages: 9, parts: 3, chunks: 4, buffers: 2, continued: continued, reached: make([]atomic.Int64, 4)}
 		failed := make(chan any, 5)
 		for range cap(failed) {
 			go func() {
 				defer func() { failed <- recover() }()
-				x.run(&failing{5})
+				ended := false
+				defer x.leave(&ended)
+				for y, ok := x.take(); ok; y, ok = x.take() {
+					if y == (task{false, 5, 1}) {
+						panic("failed")
+					}
+					x.end(y)
+				}
+				ended = true
 			}()
 		}
 		n := 0

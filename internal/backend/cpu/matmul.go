@@ -47,8 +47,10 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 			c, x, y := p.matrices(i)
 			together := kernel.NewProduct(p.parts, c, x, y, p.m, p.n, p.k, p.accumulate, threads)
 			s := b.scratch(together.Scratch() * 4)
-			b.pool.run(threads, func(_, thread int) { together.Run(thread, elems[float32](s, tensor.F32)) })
+			tmp := elems[float32](s, tensor.F32)
+			b.pool.run(threads, func(_, thread int) { together.Run(thread, tmp) })
 			s.release()
+			together.Free()
 		}
 	}
 }
