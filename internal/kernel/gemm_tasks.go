@@ -46,7 +46,7 @@ func (t *tasks) take() (task, bool) {
 	return x, ok && (!t.continued || t.await(&t.reached[x.i], x.stage))
 }
 
-// end tells other threads that a task is done.
+// end marks a task as done, for all threads.
 func (t *tasks) end(x task) {
 	if x.packs {
 		t.packed[x.stage%t.slots()].Add(1)
