@@ -112,21 +112,6 @@ func (g *gemm) alone(scratch []float32) {
 	}
 }
 
-// together does tasks of the product.
-func (g *gemm) together(t *tasks) {
-	ended := false
-	defer t.leave(&ended)
-	for x, ok := t.take(); ok; x, ok = t.take() {
-		if x.packs {
-			g.pack(x.stage, x.i)
-		} else {
-			g.multiply(x.stage, x.i)
-		}
-		t.end(x)
-	}
-	ended = true
-}
-
 // packedB is the memory of a stage's block of b.
 func (g *gemm) packedB(stage int) []float32 {
 	n := len(g.packed) / g.buffers

@@ -96,21 +96,6 @@ func (g *tiled) alone(scratch []float32) {
 	}
 }
 
-// together does tasks of the product.
-func (g *tiled) together(t *tasks) {
-	ended := false
-	defer t.leave(&ended)
-	for x, ok := t.take(); ok; x, ok = t.take() {
-		if x.packs {
-			g.pack(x.stage, x.i)
-		} else {
-			g.multiply(x.stage, x.i)
-		}
-		t.end(x)
-	}
-	ended = true
-}
-
 // packedB is the memory of a stage's block of b.
 func (g *tiled) packedB(stage int) []uint16 {
 	n := len(g.packed) / g.buffers

@@ -102,13 +102,29 @@ func (p *Product) Run(thread int, scratch []float32) {
 		}
 		return
 	}
+	t, ended := &p.tasks, false
+	defer t.leave(&ended)
+	var g gemm
+	var w tiled
 	if p.byTiles {
-		g := p.tiled()
-		g.take(thread, p.tasks.buffers, scratch)
-		g.together(&p.tasks)
-		return
+		w = p.tiled()
+		w.take(thread, t.buffers, scratch)
+	} else {
+		g = p.gemm()
+		g.take(thread, t.buffers, scratch)
 	}
-	g := p.gemm()
-	g.take(thread, p.tasks.buffers, scratch)
-	g.together(&p.tasks)
+	for x, ok := t.take(); ok; x, ok = t.take() {
+		switch {
+		case p.byTiles && x.packs:
+			w.pack(x.stage, x.i)
+		case p.byTiles:
+			w.multiply(x.stage, x.i)
+		case x.packs:
+			g.pack(x.stage, x.i)
+		default:
+			g.multiply(x.stage, x.i)
+		}
+		t.end(x)
+	}
+	ended = true
 }
