@@ -13,6 +13,7 @@ type Product struct {
 	accumulate bool
 	threads    int
 	byTiles    bool
+	floats     int // of scratch
 	tasks      tasks
 }
 
@@ -47,16 +48,21 @@ func (p *Product) Free() {
 
 // plan splits the product into tasks.
 func (p *Product) plan() {
-	t := &p.tasks
-	var g *grid
 	if p.byTiles {
 		w := p.tiled()
-		g, t.parts = &w.grid, w.packParts(tileRows)
-	} else {
-		w := p.gemm()
-		g, t.parts = &w.grid, w.packParts(w.nr)
+		p.split(&w.grid, tileRows)
+		p.floats = w.scratch(p.tasks.buffers)
+		return
 	}
-	t.stages, t.chunks, t.continued = g.stages(), count(g.rows, g.chunk), g.continued()
+	g := p.gemm()
+	p.split(&g.grid, g.nr)
+	p.floats = g.scratch(p.tasks.buffers)
+}
+
+// split makes the tasks of a grid, with panels of b of some columns.
+func (p *Product) split(g *grid, panel int) {
+	t := &p.tasks
+	t.parts, t.stages, t.chunks, t.continued = g.packParts(panel), g.stages(), count(g.rows, g.chunk), g.continued()
 	t.buffers = 1
 	if p.threads > 1 {
 		t.buffers = min(t.stages, max(2, min(maxBuffers, count(2*p.threads, t.chunks))))
@@ -78,17 +84,7 @@ func (p *Product) gemm() gemm {
 }
 
 // Scratch returns the number of scratch floats for Run.
-func (p *Product) Scratch() int {
-	if p.tasks.stages == 0 {
-		return 0
-	}
-	if p.byTiles {
-		g := p.tiled()
-		return g.scratch(p.tasks.buffers)
-	}
-	g := p.gemm()
-	return g.scratch(p.tasks.buffers)
-}
+func (p *Product) Scratch() int { return p.floats }
 
 // Run does a thread's part of the product, in [0, threads). All threads pass the same scratch, of any content. The product is done
 // when a call for each thread has returned. The calls may run at once or one after the other.
