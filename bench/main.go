@@ -113,7 +113,7 @@ func parse(args []string, help io.Writer) (options, error) {
 		{&o.threads, "threads", "threads of step and generate", "1,2", nil},
 		{&o.dtypes, "dtypes", "types of step, gemm and ranks", "float32", []string{"float32", "bfloat16"}},
 		{&o.peers, "peer", "PyTorch modes of step and ranks", "compiled", []string{"eager", "compiled"}},
-		{&o.instructions, "instructions", "instruction sets of both programs", "auto", []string{"auto", "avx2"}},
+		{&o.instructions, "instructions", "instruction sets of both programs", "auto", []string{"auto", "avx512", "avx2"}},
 		{&o.matmul, "float32_matmul", "products of float32 matrices in trireme, of step, gemm and ranks", "auto", []string{"auto", "highest", "bfloat16x6", "high"}},
 		{&o.transports, "transports", "transports of collectives and ranks", "shm,tcp", []string{"shm", "tcp"}},
 		{&o.weights, "weights", "types of weights of generate", "float32,bfloat16,int8", []string{"float32", "bfloat16", "int8"}},

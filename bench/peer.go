@@ -158,13 +158,16 @@ func (p *peer) command(ctx context.Context, instructions, kernels string, args .
 }
 
 // peerEnv is the fastest environment for PyTorch: no spinning threads, memory kept between steps, and
-// AVX-512 kernels on processors that an old OpenBLAS does not detect. avx2 restricts its libraries.
+// AVX-512 kernels on processors that an old OpenBLAS does not detect. avx2 and avx512 restrict its libraries, avx512 to what
+// processors before bfloat16 instructions have.
 func peerEnv(instructions, kernels string) []string {
 	env := []string{
 		"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
 		"MALLOC_TOP_PAD_=268435456", "PYTHONWARNINGS=ignore", "PYTHONDONTWRITEBYTECODE=1",
 	}
 	switch {
+	case instructions == "avx512":
+		env = append(env, "ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI", "MKL_ENABLE_INSTRUCTIONS=AVX512", "OPENBLAS_CORETYPE=SkylakeX")
 	case instructions == "avx2":
 		env = append(env, "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2", "MKL_ENABLE_INSTRUCTIONS=AVX2", "OPENBLAS_CORETYPE=Haswell")
 	case strings.HasPrefix(kernels, "avx512"), kernels == "amx":

@@ -87,6 +87,9 @@ func TestPeerEnv(t *testing.T) {
 	for _, c := range []struct{ instructions, kernels, want string }{
 		{"auto", "avx512bf16", "OPENBLAS_CORETYPE=SkylakeX"},
 		{"auto", "amx", "OPENBLAS_CORETYPE=SkylakeX"},
+		{"avx512", "avx512", "OPENBLAS_CORETYPE=SkylakeX"},
+		{"avx512", "avx512", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI"},
+		{"avx512", "avx512", "MKL_ENABLE_INSTRUCTIONS=AVX512"},
 		{"avx2", "avx2", "OPENBLAS_CORETYPE=Haswell"},
 		{"avx2", "avx2", "ATEN_CPU_CAPABILITY=avx2"},
 		{"avx2", "avx2", "ONEDNN_MAX_CPU_ISA=AVX2"},
