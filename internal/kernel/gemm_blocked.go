@@ -157,11 +157,7 @@ func (g *gemm) multiply(stage, chunk int) {
 	for i := first; i < end; i += step {
 		rows := min(step, end-i)
 		a, si, sk, apart := g.panelsA(i, rows, k0, kb)
-		next := i + rows
-		if next == end {
-			next += (g.threads - 1) * g.chunk // the likely next rows of this thread
-		}
-		g.planPrefetch(next, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
+		g.planPrefetch(i+rows, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
 		top := i0 // the first row of sums
 		if !g.continued() {
 			top = i // sums of earlier rows are done; reusing their memory keeps it in cache

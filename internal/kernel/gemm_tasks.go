@@ -7,13 +7,16 @@ import (
 
 // tasks gives a product's threads their work. A product is a sequence of stages, one for each packed block of b: parts of
 // the block are packed, then chunks of rows of c are multiplied. Threads take tasks one by one in this order, so some pack the
-// next block while others multiply by the last one. A task waits only for tasks that threads have taken before it.
+// next block while others multiply by the last one. A task waits only for tasks that threads have taken before it. Of a stage's
+// chunks a thread takes those of its own share first, as of the rows of other operations, for its caches have them.
 type tasks struct {
+	threads               int
 	stages, parts, chunks int
 	buffers               int                          // packed blocks at a time, up to maxBuffers
 	continued             bool                         // a chunk continues the sums of the stage before
 	next                  atomic.Int64                 // task
 	packed, done          [2 * maxBuffers]atomic.Int64 // parts and chunks that are done, of each stage and of those a multiple of slots before it
+	taken                 []Counter                    // chunks that are taken of each thread's share, of stages as in packed
 	reached               []atomic.Int64               // stages done of each chunk, if continued
 	failed                atomic.Bool
 }
@@ -24,14 +27,25 @@ const maxBuffers = 8
 // waits for one that waited for that.
 func (t *tasks) slots() int { return 2 * t.buffers }
 
+// Counter is on cache lines of its own, for threads that count apart.
+type Counter struct {
+	atomic.Int64
+	_ [120]byte
+}
+
+// Share returns the range of n things that are a thread's.
+func Share(n, thread, threads int) (lo, hi int) {
+	return n * thread / threads, n * (thread + 1) / threads
+}
+
 // task is a part of a stage to pack, or a chunk to multiply.
 type task struct {
 	packs    bool
 	stage, i int
 }
 
-// take returns the next task, after those that it needs are done; false if none is left, or a thread has failed.
-func (t *tasks) take() (task, bool) {
+// take returns a thread's next task, after those that it needs are done; false if none is left, or a thread has failed.
+func (t *tasks) take(thread int) (task, bool) {
 	n, each := int(t.next.Add(1))-1, t.parts+t.chunks
 	x := task{n%each < t.parts, n / each, n % each}
 	if x.stage >= t.stages {
@@ -41,9 +55,26 @@ func (t *tasks) take() (task, bool) {
 		last := x.stage - t.buffers
 		return x, last < 0 || t.await(&t.done[last%t.slots()], t.chunks*(last/t.slots()+1))
 	}
-	x.i -= t.parts
-	ok := t.await(&t.packed[x.stage%t.slots()], t.parts*(x.stage/t.slots()+1))
-	return x, ok && (!t.continued || t.await(&t.reached[x.i], x.stage))
+	if !t.await(&t.packed[x.stage%t.slots()], t.parts*(x.stage/t.slots()+1)) {
+		return x, false
+	}
+	x.i = t.chunk(x.stage, thread)
+	return x, !t.continued || t.await(&t.reached[x.i], x.stage)
+}
+
+// chunk takes one of a stage's chunks, of which one is left for each task.
+func (t *tasks) chunk(stage, thread int) int {
+	slot, turn := stage%t.slots(), stage/t.slots()
+	for i := 0; ; i++ {
+		share := (thread + i) % t.threads
+		lo, hi := Share(t.chunks, share, t.threads)
+		taken := &t.taken[slot*t.threads+share]
+		for n := int(taken.Load()); n < (turn+1)*(hi-lo); n = int(taken.Load()) {
+			if taken.CompareAndSwap(int64(n), int64(n+1)) {
+				return lo + n - turn*(hi-lo)
+			}
+		}
+	}
 }
 
 // end marks a task as done, for all threads.

@@ -42,7 +42,7 @@ var products = sync.Pool{New: func() any { return new(Product) }}
 
 // Free ends the use of a product whose calls of Run have returned.
 func (p *Product) Free() {
-	*p = Product{tasks: tasks{reached: p.tasks.reached}}
+	*p = Product{tasks: tasks{taken: p.tasks.taken, reached: p.tasks.reached}}
 	products.Put(p)
 }
 
@@ -62,11 +62,13 @@ func (p *Product) plan() {
 // split makes the tasks of a grid, with panels of b of some columns.
 func (p *Product) split(g *grid, panel int) {
 	t := &p.tasks
-	t.parts, t.stages, t.chunks, t.continued = g.packParts(panel), g.stages(), count(g.rows, g.chunk), g.continued()
+	t.threads, t.parts, t.stages, t.chunks, t.continued = p.threads, g.packParts(panel), g.stages(), count(g.rows, g.chunk), g.continued()
 	t.buffers = 1
 	if p.threads > 1 {
 		t.buffers = min(t.stages, max(2, min(maxBuffers, count(2*p.threads, t.chunks))))
 	}
+	t.taken = slices.Grow(t.taken[:0], t.slots()*t.threads)[:t.slots()*t.threads]
+	clear(t.taken)
 	if t.continued {
 		t.reached = slices.Grow(t.reached[:0], t.chunks)[:t.chunks]
 		clear(t.reached)
@@ -109,7 +111,7 @@ func (p *Product) Run(thread int, scratch []float32) {
 		g = p.gemm()
 		g.take(thread, t.buffers, scratch)
 	}
-	for x, ok := t.take(); ok; x, ok = t.take() {
+	for x, ok := t.take(thread); ok; x, ok = t.take(thread) {
 		switch {
 		case p.byTiles && x.packs:
 			w.pack(x.stage, x.i)

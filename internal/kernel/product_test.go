@@ -60,17 +60,31 @@ func TestProductThreads(t *testing.T) {
 	})
 }
 
+// A thread takes the chunks of its share of each stage in order, then those that others left.
+func TestTasksShares(t *testing.T) {
+	x := tasks{threads: 3, stages: 5, chunks: 7, buffers: 1, taken: make([]Counter, 2*3)}
+	for stage := range x.stages {
+		var got []int
+		for _, thread := range []int{1, 2, 1, 1, 1, 0, 2} {
+			got = append(got, x.chunk(stage, thread))
+		}
+		if want := []int{2, 4, 3, 5, 6, 0, 1}; !slices.Equal(got, want) {
+			t.Fatalf("stage %d: chunks %v, want %v", stage, got, want)
+		}
+	}
+}
+
 // Threads do not wait for one that has failed.
 func TestTasksFail(t *testing.T) {
 	for _, continued := range []bool{false, true} {
-		x := tasks{stages: 9, parts: 3, chunks: 4, buffers: 2, continued: continued, reached: make([]atomic.Int64, 4)}
+		x := tasks{threads: 5, stages: 9, parts: 3, chunks: 4, buffers: 2, continued: continued, taken: make([]Counter, 4*5), reached: make([]atomic.Int64, 4)}
 		failed := make(chan any, 5)
-		for range cap(failed) {
+		for thread := range cap(failed) {
 			go func() {
 				defer func() { failed <- recover() }()
 				ended := false
 				defer x.leave(&ended)
-				for y, ok := x.take(); ok; y, ok = x.take() {
+				for y, ok := x.take(thread); ok; y, ok = x.take(thread) {
 					if y == (task{false, 5, 1}) {
 						panic("failed")
 					}
@@ -146,8 +160,8 @@ func simulate(p *Product) (all, longest float64) {
 	reached := make([]float64, x.chunks)
 	for stage := range x.stages {
 		i0, i1, j0, j1, _, kb := g.block(stage)
-		run := func(after, cost float64) float64 {
-			thread := slices.Index(free, slices.Min(free))
+		next := func() int { return slices.Index(free, slices.Min(free)) }
+		run := func(thread int, after, cost float64) float64 {
 			free[thread] = max(free[thread], after) + cost
 			all += cost
 			return free[thread]
@@ -158,15 +172,17 @@ func simulate(p *Product) (all, longest float64) {
 			if stage >= x.buffers {
 				after = done[stage-x.buffers]
 			}
-			packed[stage] = max(packed[stage], run(after, float64(8*(hi-lo)*kb)))
+			packed[stage] = max(packed[stage], run(next(), after, float64(8*(hi-lo)*kb)))
 		}
-		for chunk := range x.chunks {
+		for range x.chunks {
+			thread := next()
+			chunk := x.chunk(stage, thread)
 			first, end := g.chunkRows(chunk, i0, i1)
 			after := packed[stage]
 			if x.continued {
 				after = max(after, reached[chunk])
 			}
-			reached[chunk] = run(after, float64(max(0, end-first)*kb*(j1-j0+8)))
+			reached[chunk] = run(thread, after, float64(max(0, end-first)*kb*(j1-j0+8)))
 			done[stage] = max(done[stage], reached[chunk])
 		}
 	}

@@ -36,7 +36,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 		tasks += s.parts * p.KVHeads
 		s.tasks = tasks
 	}
-	b.pool.run(tasks, func(tile, thread int) {
+	c.schedule(b, tasks)(tasks, func(tile, thread int) {
 		s := &c.seqs[sort.Search(len(c.seqs), func(i int) bool { return c.seqs[i].tasks > tile })]
 		// Later blocks attend to more keys, so they run first.
 		tile -= s.tasks - s.parts*p.KVHeads
@@ -60,13 +60,21 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
 	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
 	tasks, task := c.backwardTasks(b.pool.threads)
-	b.pool.run(tasks, func(tile, thread int) {
+	c.schedule(b, tasks)(tasks, func(tile, thread int) {
 		t := task(tile)
 		s, head := t.seq, t.head
 		u := c.unit(s, head)
 		u.Backward(c.mem(thread), t.part, c.query(dqr, s, head), c.key(dkr, s, head), c.key(dvr, s, head), c.query(dor, s, head), c.query(or, s, head),
 			c.lse(l, s, head), c.query(qr, s, head), c.key(kr, s, head), c.key(vr, s, head))
 	})
+}
+
+// schedule returns how threads share tasks, which take as long as each other if there is one for each head of equal sequences.
+func (c *attentionCall) schedule(b *Backend, tasks int) func(tiles int, f func(tile, thread int)) {
+	if tasks == len(c.seqs)*c.p.KVHeads && (tasks == 0 || c.seqs[0].n == c.seqs[len(c.seqs)-1].n) {
+		return b.pool.run
+	}
+	return b.pool.inOrder
 }
 
 // attentionSeq is one sequence of a call.

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"trireme/internal/kernel"
 )
 
 // pool runs the tiles of an operation on the calling goroutine and threads-1 workers.
@@ -15,9 +17,9 @@ type pool struct {
 
 type job struct {
 	f       func(tile, thread int)
-	tiles   int64
-	next    atomic.Int64
-	running atomic.Int64 // workers that are not done
+	tiles   int
+	taken   []kernel.Counter // of each share of the tiles
+	running atomic.Int64     // workers that are not done
 	wg      sync.WaitGroup
 	panic   atomic.Pointer[any]
 }
@@ -71,16 +73,22 @@ func (j *job) wait() {
 }
 
 // run calls f for each tile in [0, tiles), in any order and on any thread. thread, in [0,
-// p.threads), is unique among concurrent calls of one run, to index scratch. Threads take tiles one
-// by one, which balances load.
-func (p *pool) run(tiles int, f func(tile, thread int)) {
+// p.threads), is unique among concurrent calls of one run, to index scratch. A thread takes the tiles of its share, which
+// are adjacent, one by one, then those that others have left. So the same rows of one operation after the other are mostly
+// the same thread's, and in its processor's caches, and load is balanced.
+func (p *pool) run(tiles int, f func(tile, thread int)) { p.start(tiles, p.threads, f) }
+
+// inOrder is run for tiles that differ in their time, the longest first: threads take them in order.
+func (p *pool) inOrder(tiles int, f func(tile, thread int)) { p.start(tiles, 1, f) }
+
+func (p *pool) start(tiles, shares int, f func(tile, thread int)) {
 	if p.threads == 1 || tiles <= 1 {
 		for t := range tiles {
 			f(t, 0)
 		}
 		return
 	}
-	j := &job{f: f, tiles: int64(tiles)}
+	j := &job{f: f, tiles: tiles, taken: make([]kernel.Counter, shares)}
 	others := min(p.threads, tiles) - 1
 	j.running.Store(int64(others))
 	j.wg.Add(others)
@@ -100,12 +108,12 @@ func (j *job) work(thread int) {
 			j.panic.CompareAndSwap(nil, &e)
 		}
 	}()
-	for {
-		t := j.next.Add(1) - 1
-		if t >= j.tiles {
-			return
+	for i := range j.taken {
+		share := (thread + i) % len(j.taken)
+		lo, hi := kernel.Share(j.tiles, share, len(j.taken))
+		for t := lo + int(j.taken[share].Add(1)) - 1; t < hi; t = lo + int(j.taken[share].Add(1)) - 1 {
+			j.f(t, thread)
 		}
-		j.f(int(t), thread)
 	}
 }
 
