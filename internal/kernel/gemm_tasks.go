@@ -8,7 +8,7 @@ import (
 // tasks gives a product's threads their work. A product is a sequence of stages, one for each packed block of b: parts of
 // the block are packed, then chunks of rows of c are multiplied. Threads take tasks one by one in this order, so some pack the
 // next block while others multiply by the last one. A task waits only for tasks that threads have taken before it. Of a stage's
-// chunks a thread takes those of its own share first, as of the rows of other operations, for its caches have them.
+// chunks a thread takes those of its share first.
 type tasks struct {
 	threads               int
 	stages, parts, chunks int
@@ -16,7 +16,7 @@ type tasks struct {
 	continued             bool                         // a chunk continues the sums of the stage before
 	next                  atomic.Int64                 // task
 	packed, done          [2 * maxBuffers]atomic.Int64 // parts and chunks that are done, of each stage and of those a multiple of slots before it
-	taken                 []Counter                    // chunks that are taken of each thread's share, of stages as in packed
+	taken                 Shares                       // chunks that are taken, of stages as in packed
 	reached               []atomic.Int64               // stages done of each chunk, if continued
 	failed                atomic.Bool
 }
@@ -26,17 +26,6 @@ const maxBuffers = 8
 // slots is the number of stages that have counters of their own. A stage starts when the one as long before it is done, because it
 // waits for one that waited for that.
 func (t *tasks) slots() int { return 2 * t.buffers }
-
-// Counter is on cache lines of its own, for threads that count apart.
-type Counter struct {
-	atomic.Int64
-	_ [120]byte
-}
-
-// Share returns the range of n things that are a thread's.
-func Share(n, thread, threads int) (lo, hi int) {
-	return n * thread / threads, n * (thread + 1) / threads
-}
 
 // task is a part of a stage to pack, or a chunk to multiply.
 type task struct {
@@ -64,17 +53,9 @@ func (t *tasks) take(thread int) (task, bool) {
 
 // chunk takes one of a stage's chunks, of which one is left for each task.
 func (t *tasks) chunk(stage, thread int) int {
-	slot, turn := stage%t.slots(), stage/t.slots()
-	for i := 0; ; i++ {
-		share := (thread + i) % t.threads
-		lo, hi := Share(t.chunks, share, t.threads)
-		taken := &t.taken[slot*t.threads+share]
-		for n := int(taken.Load()); n < (turn+1)*(hi-lo); n = int(taken.Load()) {
-			if taken.CompareAndSwap(int64(n), int64(n+1)) {
-				return lo + n - turn*(hi-lo)
-			}
-		}
-	}
+	n := len(t.taken) / t.slots()
+	i, _ := t.taken[stage%t.slots()*n:][:n].Take(t.chunks, stage/t.slots(), thread, t.threads)
+	return i
 }
 
 // end marks a task as done, for all threads.

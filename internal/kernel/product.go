@@ -67,7 +67,8 @@ func (p *Product) split(g *grid, panel int) {
 	if p.threads > 1 {
 		t.buffers = min(t.stages, max(2, min(maxBuffers, count(2*p.threads, t.chunks))))
 	}
-	t.taken = slices.Grow(t.taken[:0], t.slots()*t.threads)[:t.slots()*t.threads]
+	shares := t.slots() * min(p.threads, maxShares)
+	t.taken = slices.Grow(t.taken[:0], shares)[:shares]
 	clear(t.taken)
 	if t.continued {
 		t.reached = slices.Grow(t.reached[:0], t.chunks)[:t.chunks]

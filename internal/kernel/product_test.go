@@ -60,24 +60,10 @@ func TestProductThreads(t *testing.T) {
 	})
 }
 
-// A thread takes the chunks of its share of each stage in order, then those that others left.
-func TestTasksShares(t *testing.T) {
-	x := tasks{threads: 3, stages: 5, chunks: 7, buffers: 1, taken: make([]Counter, 2*3)}
-	for stage := range x.stages {
-		var got []int
-		for _, thread := range []int{1, 2, 1, 1, 1, 0, 2} {
-			got = append(got, x.chunk(stage, thread))
-		}
-		if want := []int{2, 4, 3, 5, 6, 0, 1}; !slices.Equal(got, want) {
-			t.Fatalf("stage %d: chunks %v, want %v", stage, got, want)
-		}
-	}
-}
-
 // Threads do not wait for one that has failed.
 func TestTasksFail(t *testing.T) {
 	for _, continued := range []bool{false, true} {
-		x := tasks{threads: 5, stages: 9, parts: 3, chunks: 4, buffers: 2, continued: continued, taken: make([]Counter, 4*5), reached: make([]atomic.Int64, 4)}
+		x := tasks{threads: 5, stages: 9, parts: 3, chunks: 4, buffers: 2, continued: continued, taken: make(Shares, 4*5), reached: make([]atomic.Int64, 4)}
 		failed := make(chan any, 5)
 		for thread := range cap(failed) {
 			go func() {

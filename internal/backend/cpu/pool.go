@@ -18,8 +18,9 @@ type pool struct {
 type job struct {
 	f       func(tile, thread int)
 	tiles   int
-	taken   []kernel.Counter // of each share of the tiles
-	running atomic.Int64     // workers that are not done
+	threads int
+	taken   kernel.Shares // tiles
+	running atomic.Int64  // workers that are not done
 	wg      sync.WaitGroup
 	panic   atomic.Pointer[any]
 }
@@ -73,9 +74,8 @@ func (j *job) wait() {
 }
 
 // run calls f for each tile in [0, tiles), in any order and on any thread. thread, in [0,
-// p.threads), is unique among concurrent calls of one run, to index scratch. A thread takes the tiles of its share, which
-// are adjacent, one by one, then those that others have left. So the same rows of one operation after the other are mostly
-// the same thread's, and in its processor's caches, and load is balanced.
+// p.threads), is unique among concurrent calls of one run, to index scratch. Threads take tiles one
+// by one, which balances load, those of their shares first (kernel.Shares).
 func (p *pool) run(tiles int, f func(tile, thread int)) { p.start(tiles, p.threads, f) }
 
 // inOrder is run for tiles that differ in their time, the longest first: threads take them in order.
@@ -88,7 +88,7 @@ func (p *pool) start(tiles, shares int, f func(tile, thread int)) {
 		}
 		return
 	}
-	j := &job{f: f, tiles: tiles, taken: make([]kernel.Counter, shares)}
+	j := &job{f: f, tiles: tiles, threads: p.threads, taken: kernel.NewShares(shares)}
 	others := min(p.threads, tiles) - 1
 	j.running.Store(int64(others))
 	j.wg.Add(others)
@@ -108,12 +108,8 @@ func (j *job) work(thread int) {
 			j.panic.CompareAndSwap(nil, &e)
 		}
 	}()
-	for i := range j.taken {
-		share := (thread + i) % len(j.taken)
-		lo, hi := kernel.Share(j.tiles, share, len(j.taken))
-		for t := lo + int(j.taken[share].Add(1)) - 1; t < hi; t = lo + int(j.taken[share].Add(1)) - 1 {
-			j.f(t, thread)
-		}
+	for t, ok := j.taken.Take(j.tiles, 0, thread, j.threads); ok; t, ok = j.taken.Take(j.tiles, 0, thread, j.threads) {
+		j.f(t, thread)
 	}
 }
 
