@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 		"-configs A,D step":         `-configs has "D", which is not one of A, B, C`,
 		"-dtypes float16 step":      `-dtypes has "float16"`,
 		"-peer jit step":            `-peer has "jit", which is not one of eager, compiled`,
-		"-instructions avx step": "-instructions has",
+		"-instructions avx step":    "-instructions has",
 		"-threads 0 step":           `-threads has "0": it must be a number from 1`,
 		"-threads= step":            "-threads is empty. try: -threads 1,2",
 		"-pairs 0 step":             "-pairs is 0: it must be at least 1",

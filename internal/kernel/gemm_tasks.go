@@ -51,7 +51,7 @@ func (t *tasks) take(thread int) (task, bool) {
 	return x, !t.continued || t.await(&t.reached[x.i], x.stage)
 }
 
-// chunk takes one of a stage's chunks, of which one is left for each task.
+// chunk takes one of a stage's chunks. One is left for each task.
 func (t *tasks) chunk(stage, thread int) int {
 	n := len(t.taken) / t.slots()
 	i, _ := t.taken[stage%t.slots()*n:][:n].Take(t.chunks, stage/t.slots(), thread, t.threads)

@@ -18,15 +18,15 @@ const maxShares = 16
 // NewShares returns the shares of a number of threads.
 func NewShares(threads int) Shares { return make(Shares, min(threads, maxShares)) }
 
-// Take returns the next of n things for a thread in [0, threads), and false if none is left. All were taken turn times before.
-func (s Shares) Take(n, turn, thread, threads int) (int, bool) {
+// Take returns the next of n things for a thread in [0, threads), and false if none is left. All were taken round times before.
+func (s Shares) Take(n, round, thread, threads int) (int, bool) {
 	home := thread * len(s) / threads
 	for i := range s {
 		share := (home + i) % len(s)
 		first, size := n*share/len(s), n*(share+1)/len(s)-n*share/len(s)
-		for k := s[share].Load(); int(k) < (turn+1)*size; k = s[share].Load() {
+		for k := s[share].Load(); int(k) < (round+1)*size; k = s[share].Load() {
 			if s[share].CompareAndSwap(k, k+1) {
-				return first + int(k) - turn*size, true
+				return first + int(k) - round*size, true
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A thread takes the things of its share in order, then those that others left, in each turn.
+// A thread takes the things of its share in order, then those that others left, in each round.
 func TestShares(t *testing.T) {
 	for _, c := range []struct {
 		n, threads      int
@@ -23,23 +23,23 @@ func TestShares(t *testing.T) {
 		if len(s) != c.shares {
 			t.Errorf("%d threads have %d shares, want %d", c.threads, len(s), c.shares)
 		}
-		for turn := range 3 {
+		for round := range 3 {
 			var got []int
 			for _, thread := range c.by {
-				i, ok := s.Take(c.n, turn, thread, c.threads)
+				i, ok := s.Take(c.n, round, thread, c.threads)
 				if !ok {
 					t.Fatalf("%+v: nothing is left for thread %d", c, thread)
 				}
 				got = append(got, i)
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("turn %d of %+v: took %v", turn, c, got)
+				t.Errorf("round %d of %+v: took %v", round, c, got)
 			}
 			for range c.missing {
-				s.Take(c.n, turn, 0, c.threads)
+				s.Take(c.n, round, 0, c.threads)
 			}
-			if i, ok := s.Take(c.n, turn, 0, c.threads); ok {
-				t.Errorf("turn %d of %+v: took %d after all", turn, c, i)
+			if i, ok := s.Take(c.n, round, 0, c.threads); ok {
+				t.Errorf("round %d of %+v: took %d after all", round, c, i)
 			}
 		}
 	}
