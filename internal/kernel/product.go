@@ -67,7 +67,7 @@ func (p *Product) split(g *grid, panel int) {
 	if p.threads > 1 {
 		t.buffers = min(t.stages, max(2, min(maxBuffers, count(2*p.threads, t.chunks))))
 	}
-	shares := t.slots() * min(p.threads, maxShares)
+	shares := t.slots() * shareCount(p.threads)
 	t.taken = slices.Grow(t.taken[:0], shares)[:shares]
 	clear(t.taken)
 	if t.continued {

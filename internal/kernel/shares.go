@@ -16,7 +16,9 @@ type counter struct {
 const maxShares = 16
 
 // NewShares returns the shares of a number of threads.
-func NewShares(threads int) Shares { return make(Shares, min(threads, maxShares)) }
+func NewShares(threads int) Shares { return make(Shares, shareCount(threads)) }
+
+func shareCount(threads int) int { return min(threads, maxShares) }
 
 // Take returns the next of n things for a thread in [0, threads), and false if none is left. All were taken round times before.
 func (s Shares) Take(n, round, thread, threads int) (int, bool) {
