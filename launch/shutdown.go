@@ -32,6 +32,7 @@ type Shutdown struct {
 	grace     time.Duration
 	timer     *time.Timer
 	forwardTo chan<- os.Signal // receives the signals instead; or nil
+	atKill    func()           // SetAtKill
 }
 
 // StopRequest is the cause of Context's cancellation: the stop signal.
@@ -124,6 +125,13 @@ func (s *Shutdown) SetOutput(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out = w
+}
+
+// SetAtKill sets what a second SIGINT calls before it ends the process, for a second or less, beside what the process does.
+func (s *Shutdown) SetAtKill(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.atKill = do
 }
 
 // SetDumpDir sets the directory of stacks, goroutines-NAME.txt and crash-NAME.txt, which is created when
@@ -221,7 +229,7 @@ func (s *Shutdown) handle(sig syscall.Signal) {
 				fmt.Fprintln(out, stoppingText)
 			}
 		case sig == syscall.SIGINT:
-			s.end(CodeInterrupted)
+			s.kill()
 		}
 	}
 	if to != nil {
@@ -230,6 +238,25 @@ func (s *Shutdown) handle(sig syscall.Signal) {
 		default: // full
 		}
 	}
+}
+
+// kill ends the process by the second SIGINT.
+func (s *Shutdown) kill() {
+	s.mu.Lock()
+	do := s.atKill
+	s.mu.Unlock()
+	if do != nil {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			do()
+		}()
+		select {
+		case <-done:
+		case <-time.After(time.Second):
+		}
+	}
+	s.end(CodeInterrupted)
 }
 
 // end exits, after removing an empty crash file.

@@ -57,10 +57,14 @@ func (j *job) noteStop(code int) error {
 	if !exists(path) { // it ended before its first step
 		return nil
 	}
-	e := monitor.Event{Kind: monitor.EventStop, Text: fmt.Sprintf("ended with code %d", code), Exit: &code, Run: j.run.ID}
-	if run, err := runlog.Open(j.cfg.OutputDir); err == nil { // which also extends the index
-		_, e.Step, _ = run.Steps()
+	return monitor.AppendEvent(path, monitor.Event{Kind: monitor.EventStop, Text: fmt.Sprintf("ended with code %d", code), Step: j.lastStep(), Exit: &code, Run: j.run.ID})
+}
+
+// lastStep returns the last step of the run's records, or 0. It extends their index.
+func (j *job) lastStep() (step int64) {
+	if run, err := runlog.Open(j.cfg.OutputDir); err == nil {
+		_, step, _ = run.Steps()
 		run.Close()
 	}
-	return monitor.AppendEvent(path, e)
+	return step
 }

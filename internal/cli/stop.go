@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 
 	"trireme/checkpoint"
@@ -43,14 +45,38 @@ func (j *job) stopError(ctx context.Context, err error) error {
 	var said *Problem
 	errors.As(err, &said)
 	switch path := j.resumable(); {
-	case errors.Is(err, launch.ErrKilled), launch.IsWorker(os.LookupEnv): // the launcher reports it
+	case launch.IsWorker(os.LookupEnv): // the launcher reports it
 		return &Exit{Code: asked.Code()}
+	case errors.Is(err, launch.ErrKilled):
+		return j.killed(err)
 	case path != "":
 		return &Exit{CodeStopped, &Problem{Text: "stopped before the first step; the last checkpoint is " + path, Try: "the same command", Err: err}}
 	case said != nil:
 		return &Exit{asked.Code(), said}
 	}
 	return &Exit{asked.Code(), &Problem{Text: "stopped before the first step; nothing was saved", Try: "the same command", Err: err}}
+}
+
+// killed returns the error of a run that a second Ctrl-C ended.
+func (j *job) killed(err error) error {
+	text, step := "stopped at once by the second Ctrl-C", j.lastStep()
+	if step > 0 {
+		text += fmt.Sprintf(", after step %d", step)
+	}
+	if path, _, err := checkpoint.Latest(j.cfg.Checkpoint.Directory(j.cfg.OutputDir), j.run.ID); err == nil && path != "" {
+		text += "; the last checkpoint is " + path
+	} else {
+		text += "; there is no checkpoint"
+	}
+	return &Exit{CodeInterrupted, &Problem{Text: text, Try: "the same command with --resume auto", Err: err}}
+}
+
+// atKill returns what the only process of a run does when a second Ctrl-C ends it: it says so, and records it.
+func (j *job) atKill(c card, stderr io.Writer) func() {
+	return func() {
+		report(stderr, j.killed(launch.ErrKilled))
+		_ = errors.Join(c.close(CodeInterrupted), j.noteStop(CodeInterrupted)) // the process ends either way
+	}
 }
 
 // resumable returns the checkpoint that the same command resumes from, or "".

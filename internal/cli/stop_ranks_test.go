@@ -233,6 +233,57 @@ func (r *ranks) await(t *testing.T, own bool, out string, now func(string) bool,
 	}
 }
 
+// A second Ctrl-C ends a run at once, and says what is left of it.
+func TestInterruptedTwice(t *testing.T) {
+	for _, n := range []string{"1", "2"} {
+		t.Run(n, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			rows := strings.Repeat("{\"input_ids\": [1, 5, 9, 13, 17, 21, 25, 29]}\n", 3000) // for a step that takes long
+			for name, text := range map[string]string{"run.yaml": stoppedRun, "config.json": stoppedModel, "rows.jsonl": rows, "eval.jsonl": rows[:strings.Index(rows, "\n")]} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out := filepath.Join(dir, "out")
+			for i, more := range []string{"none", "auto"} {
+				r := &ranks{}
+				r.start(t, dir, nil, []string{"train", "--config", "run.yaml", "--output_dir", "out", "--nproc", n, "--resume=" + more, "--set", "training.global_batch_size=3000", "--set", "checkpoint.save_every_n_steps=1"})
+				defer r.cmds[0].Process.Kill()
+				for end := time.Now().Add(60 * time.Second); countLines(filepath.Join(out, "metrics.jsonl")) < i+1 || !some(out, fmt.Sprintf("checkpoints/step-%d", i+1)); time.Sleep(time.Millisecond) {
+					if time.Now().After(end) || len(r.ends[0]) > 0 {
+						t.Fatalf("no step: %s", r.errs[0])
+					}
+				}
+				for range 2 {
+					r.cmds[0].Process.Signal(syscall.SIGINT)
+					time.Sleep(5 * time.Millisecond)
+				}
+				want := fmt.Sprintf("stopped at once by the second Ctrl-C, after step %d; the last checkpoint is out/checkpoints/step-%d\ntry: the same command with --resume auto\n", i+1, i+1)
+				select {
+				case err := <-r.ends[0]:
+					if got := exitCode(err); got != "130" || !strings.HasSuffix(r.errs[0].String(), want) {
+						t.Errorf("code %s, %q in place of %q", got, r.errs[0], want)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatalf("it does not end: %s", r.errs[0])
+				}
+				events, err := os.ReadFile(filepath.Join(out, "events.jsonl"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				card, err := os.ReadFile(filepath.Join(out, "run.json"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Count(string(events), `"exit":130`) != i+1 || !strings.Contains(string(card), `"exit": 130`) {
+					t.Errorf("it is not recorded: %s %s", events, card)
+				}
+			}
+		})
+	}
+}
+
 // A rank that waits for others stops at once.
 func TestStoppedWhileWaiting(t *testing.T) {
 	for sig, code := range map[syscall.Signal]string{syscall.SIGTERM: "143", syscall.SIGINT: "130"} {

@@ -241,6 +241,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if line := host.WithoutEffect(os.Environ(), string(j.cfg.Device.Name), env.Launched); line != "" {
 		fmt.Fprintln(stderr, line)
 	}
+	if !env.Launched && nproc == 1 {
+		stopOf(ctx).SetAtKill(j.atKill(*card, stderr))
+	}
 	if err = detach(j.cfg.OutputDir); err == nil {
 		err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	}
