@@ -185,7 +185,22 @@ func (c Config) Validate() error {
 	case len(c.Tiers) > 0:
 		return c.checkTiers()
 	}
+	if err := checkDir("dir", c.Dir); err != nil {
+		return err
+	}
 	return c.check("")
+}
+
+// checkDir refuses what is neither a directory nor a prefix of an object store.
+func checkDir(key, dir string) error {
+	if objectstore.IsURL(dir) {
+		return nil
+	}
+	err := rundir.CheckPath(key, dir)
+	if err != nil && !fault.HasTry(err) {
+		return fault.Try(err, "a directory, or s3://BUCKET/PREFIX")
+	}
+	return err
 }
 
 func (c Config) checkTiers() error {
@@ -202,6 +217,9 @@ func (c Config) checkTiers() error {
 	var directories []string
 	for i, t := range c.Tiers {
 		at := fmt.Sprintf("tiers[%d]", i)
+		if err := checkDir(at+".dir", t.Dir); err != nil {
+			return err
+		}
 		if err := t.check(at + "."); err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"trireme/device"
 	"trireme/fault"
 	"trireme/internal/conf"
+	"trireme/internal/objectstore"
+	"trireme/internal/rundir"
 	"trireme/monitor"
 	"trireme/optim"
 	"trireme/parallel"
@@ -53,6 +55,12 @@ type Config struct {
 func (c Config) Validate() error {
 	if !runName.MatchString(c.Name) {
 		return fault.At("name", "%q: a run's name has letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", c.Name)
+	}
+	if err := rundir.CheckPath("output_dir", c.OutputDir); err != nil {
+		if objectstore.IsURL(c.OutputDir) {
+			return fault.Try(err, "%s, which has the checkpoints, and a directory for the rest", fault.Set("checkpoint.dir", c.OutputDir))
+		}
+		return err
 	}
 	if c.Export.Weights != ExportFinal && c.Training.EMA.Decay == 0 {
 		return fault.Try(fault.At("export.weights", "is %s, but training.ema.decay is 0: no average of the weights is kept", c.Export.Weights), "%s", fault.Set("training.ema.decay", "0.999"))

@@ -99,8 +99,11 @@ func (j *job) setRun(r runID) error {
 	return j.print()
 }
 
-// checkVacant refuses a new run in a directory that contains another.
+// checkVacant refuses a new run in a directory that contains another, and one that would replace somebody's config.yaml.
 func (j *job) checkVacant(dir string) error {
+	if path := filepath.Join(dir, rundir.Config); exists(path) && configRunID(path) == "" && rundir.ExistingRun(dir) == "" {
+		return usage(path+" was not written by a run, and this run would replace it", "another --output_dir, or another name for the file")
+	}
 	if j.continues() {
 		return nil
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"trireme/fault"
 )
 
 // NewID returns a random run id: 16 letters and digits, 80 bits.
@@ -67,6 +69,22 @@ func Make(parent, name string) (string, error) {
 			return path, err
 		}
 	}
+}
+
+// CheckPath refuses a directory, the value of a key, that means something else to whoever wrote it: a URL, or a path below ~,
+// which only a shell expands.
+func CheckPath(key, dir string) error {
+	if scheme, _, ok := strings.Cut(dir, "://"); ok && !strings.Contains(scheme, "/") {
+		return fault.At(key, "is %q, which is not a directory of this machine", dir)
+	}
+	if below, ok := strings.CutPrefix(dir, "~"); ok && (below == "" || below[0] == '/') {
+		err := fault.At(key, "is %q: only a shell expands ~", dir)
+		if home, no := os.UserHomeDir(); no == nil {
+			return fault.Try(err, "%s", filepath.Join(home, below))
+		}
+		return err
+	}
+	return nil
 }
 
 // ExistingRun returns the name of an entry in dir that a run has written: records, checkpoints or a final

@@ -235,3 +235,22 @@ func FuzzOwner(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckPath(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	for dir, want := range map[string]string{
+		"": "", "runs/a": "", "/runs/a": "", "a:b": "", "runs/x://y": "", "~me/x": "", "a~": "",
+		"s3://b/x":  `dir is "s3://b/x", which is not a directory of this machine`,
+		"file:///x": `dir is "file:///x", which is not a directory of this machine`,
+		"~":         `dir is "~": only a shell expands ~. try: /home/me`,
+		"~/x":       `dir is "~/x": only a shell expands ~. try: /home/me/x`,
+	} {
+		got := ""
+		if err := rundir.CheckPath("dir", dir); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q in place of %q", dir, got, want)
+		}
+	}
+}
