@@ -55,7 +55,7 @@ func (m Matrix) check(name string, rows, cols int) {
 	if m.Trans {
 		rows, cols = cols, rows
 	}
-	if n := max(len(m.F), len(m.H)); cols > m.LD && rows > 1 || (rows-1)*m.LD+cols > n {
+	if n := max(len(m.F), len(m.H)); rows > 0 && cols > 0 && (cols > m.LD && rows > 1 || (rows-1)*m.LD+cols > n) {
 		panic(fmt.Sprintf("kernel: gemm: %s of %d x %d with stride %d does not lie in %d elements", name, rows, cols, m.LD, n))
 	}
 }

@@ -42,8 +42,8 @@ func newGemm(c, a, b Matrix, m, n, k int, accumulate bool, threads int) gemm {
 func (g *gemm) arrange() {
 	s := limitsOf(impl.Current(), g.m, g.n, g.k)
 	cols := splitColumns(g.m, g.n, s.mr, s.nr, s.nc, g.threads)
-	s.kc = even(g.k, s.kc*(s.nc/cols), 4) // narrower blocks may be deeper
-	s.nc = even(g.n, cols, s.nr)
+	s.kc, cols = deepen(g.k, s.kc, s.nc, cols, s.nr, g.threads, count(g.m, s.mr))
+	s.kc, s.nc = even(g.k, s.kc, 4), even(g.n, cols, s.nr)
 	g.gemmShape = s
 	g.rows, g.cols, g.depth = g.m, g.nc, g.kc
 	if g.apart() && g.continued() {

@@ -9,7 +9,7 @@ import (
 	"trireme/internal/impl"
 )
 
-// sumOfParts computes an element from GemmParts' definition.
+// sumOfParts computes an element as NewProduct's comment defines it.
 func sumOfParts(parts Parts, a, b *testMatrix, i, j, k int) (sum float32) {
 	x, y := make([][3]uint16, k), make([][3]uint16, k)
 	for kk := range k {

@@ -3,6 +3,9 @@ package kernel
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
+
+	"trireme/internal/impl"
 )
 
 // tasks gives a product's threads their work. A product is a sequence of stages, one for each packed block of b: parts of
@@ -13,9 +16,9 @@ type tasks struct {
 	threads               int
 	stages, parts, chunks int
 	buffers               int                          // packed blocks at a time, up to maxBuffers
-	continued             bool                         // a chunk continues the sums of the stage before
+	continued             bool                         // a chunk that is not the first of its sums continues those of the stage before
 	next                  atomic.Int64                 // task
-	packed, done          [2 * maxBuffers]atomic.Int64 // parts and chunks that are done, of each stage and of those a multiple of slots before it
+	packed, done          [2 * maxBuffers]atomic.Int64 // parts and chunks that are done, over the stages with these counters (slots)
 	taken                 Shares                       // chunks that are taken, of stages as in packed
 	reached               []atomic.Int64               // stages done of each chunk, if continued
 	failed                atomic.Bool
@@ -23,8 +26,8 @@ type tasks struct {
 
 const maxBuffers = 8
 
-// slots is the number of stages that have counters of their own. A stage starts when the one as long before it is done, because it
-// waits for one that waited for that.
+// slots is the number of stages that have counters of their own: stage s has those of stage s-slots, which is done then, because
+// packing s waits for stage s-buffers, whose packing waited for stage s-2*buffers.
 func (t *tasks) slots() int { return 2 * t.buffers }
 
 // task is a part of a stage to pack, or a chunk to multiply.
@@ -70,13 +73,19 @@ func (t *tasks) end(x task) {
 	t.done[x.stage%t.slots()].Add(1)
 }
 
+// looks is the number of looks before a waiting thread sleeps, some 0.1 ms: then the thread that it waits for probably has no
+// processor, because other programs run.
+const looks = 1 << 15
+
 // await waits until a counter is n; false if a thread has failed.
 func (t *tasks) await(counter *atomic.Int64, n int) bool {
-	for i := 0; counter.Load() < int64(n); i++ {
-		if t.failed.Load() {
+	for i := 1; counter.Load() < int64(n); i++ {
+		switch {
+		case t.failed.Load():
 			return false
-		}
-		if i&63 == 63 {
+		case i > looks:
+			time.Sleep(20 * time.Microsecond)
+		case i%64 == 0:
 			runtime.Gosched()
 		}
 	}
@@ -122,6 +131,28 @@ func splitColumns(m, n, tileRows, tileCols, cols, threads int) int {
 	}
 	return cols
 }
+
+// deepen returns the depth and the columns of blocks for a product of depth k: those of a largest block, of depth x most, narrowed to
+// cols, which may be deeper instead. If tiles of rows are few for the threads, blocks are as deep as the product, so that threads
+// multiply by several blocks at once: a chunk of rows that continues sums waits for the block before.
+func deepen(k, depth, most, cols, panel, threads, tiles int) (int, int) {
+	if tiles < threads && k > depth*(most/cols) {
+		return k, min(cols, max(panel, depth*most/k/panel*panel))
+	}
+	return depth * (most / cols), cols
+}
+
+// Apart reports whether a product of m rows is faster if threads compute parts of its columns as products of their own: it has
+// too few tiles of rows for them, and packing its blocks is much of the work.
+func Apart(parts Parts, a, b Matrix, m, threads int) bool {
+	tile := gemmShapes[impl.Current()].mr
+	if parts.ByTiles(a, b) {
+		tile = tileRows
+	}
+	return fewRows(m, tile, threads)
+}
+
+func fewRows(m, tile, threads int) bool { return m <= 4*tile || count(m, tile)*maxBuffers < threads }
 
 // grid is the stages of a product, for blocks of rows x cols of c and depth of k, k innermost.
 type grid struct {

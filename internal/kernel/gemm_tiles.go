@@ -43,7 +43,8 @@ func newTiled(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threads
 	steps, whole := parts.limits()
 	whole = min(whole, roundUp(n, tileRows))
 	cols := splitColumns(m, n, tileRows, tileRows, whole, threads)
-	g.steps, g.nc = even(count(k, tileDepth), steps*(whole/cols), 1), even(n, cols, tileRows) // narrower blocks may be deeper
+	steps, cols = deepen(count(k, tileDepth), steps, whole, cols, tileRows, threads, count(m, tileRows))
+	g.steps, g.nc = even(count(k, tileDepth), steps, 1), even(n, cols, tileRows)
 	g.grid = grid{m: m, n: n, k: k, rows: m, cols: g.nc, depth: g.steps * tileDepth, threads: threads}
 	if g.apart = g.continued() && (c.H != nil || accumulate); g.apart {
 		g.rows = min(m, sumRows)

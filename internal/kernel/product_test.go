@@ -35,7 +35,7 @@ func TestProductThreads(t *testing.T) {
 		r := rand.New(rand.NewPCG(31, 32))
 		s := gemmShapes[impl.Current()]
 		sizes := [][3]int{
-			{1, 40, 50}, {3*s.mr + 1, 2*s.nr + 5, 70}, {200, 3*s.nr + 1, s.kc + 3}, {130, 2*s.nc + 11, 33}, {40, s.nc + 1, 2*s.kc + 7},
+			{1, 40, 50}, {1, 40, 64}, {3*s.mr + 1, 2*s.nr + 5, 70}, {200, 3*s.nr + 1, s.kc + 3}, {130, 2*s.nc + 11, 33}, {40, s.nc + 1, 2*s.kc + 7},
 			{sumRows + 3, s.nr + 1, 2*s.kc + 2}, {70, 70, 0}, {0, 5, 5}, {5, 0, 5},
 		}
 		for i := 0; i < 60; i++ {
@@ -138,9 +138,41 @@ func testProductSchedule(t *testing.T, threads int, want float64) {
 	}
 }
 
+// TestFewRows simulates products of few rows for their threads, but not those of Apart, of models from 124 million to 7 billion parameters.
+func TestFewRows(t *testing.T) {
+	for _, tiles := range []bool{false, true} {
+		for threads, want := range map[int]float64{2: 0.95, 16: 0.65, 64: 0.3} {
+			for _, m := range []int{57, 64, 96, 128, 200, 256, 512, 1000} {
+				for _, d := range [][2]int{{4096, 4096}, {11008, 4096}, {4096, 11008}, {896, 4864}, {768, 3072}, {2304, 768}, {32000, 768}} {
+					p := &Product{m: m, n: d[0], k: d[1], threads: threads, b: Matrix{Trans: true}, byTiles: tiles}
+					tile := gemmShapes[impl.Current()].mr
+					if tiles {
+						tile = tileRows
+					}
+					if fewRows(m, tile, threads) {
+						continue
+					}
+					p.plan()
+					all, longest := simulate(p)
+					if share := all / float64(threads) / longest; share < want {
+						t.Errorf("%d x %v on %d threads, tiles %v: threads are busy for %.2f of the time", m, d, threads, tiles, share)
+					}
+				}
+			}
+		}
+	}
+}
+
 // simulate returns the time of all tasks, and that of the thread that ends last.
 func simulate(p *Product) (all, longest float64) {
-	g, x := p.gemm(), &p.tasks
+	var g grid
+	panel, x := tileRows, &p.tasks
+	if p.byTiles {
+		g = p.tiled().grid
+	} else {
+		of := p.gemm()
+		g, panel = of.grid, of.nr
+	}
 	free := make([]float64, p.threads)
 	packed, done := make([]float64, x.stages), make([]float64, x.stages)
 	reached := make([]float64, x.chunks)
@@ -153,7 +185,7 @@ func simulate(p *Product) (all, longest float64) {
 			return free[thread]
 		}
 		for part := range x.parts {
-			lo, hi := g.share(j1-j0, part, g.nr)
+			lo, hi := g.share(j1-j0, part, panel)
 			after := 0.0
 			if stage >= x.buffers {
 				after = done[stage-x.buffers]

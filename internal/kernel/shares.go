@@ -2,7 +2,7 @@ package kernel
 
 import "sync/atomic"
 
-// Shares counts the things of a sequence that threads have taken. A thread takes the adjacent ones of its share first, so the
+// Shares counts the items of a sequence that threads have taken. A thread takes the adjacent ones of its share first, so the
 // same rows of one operation after the other are mostly in the caches of the same processors, and then those that others have left.
 // Many threads have shares in groups of neighbors.
 type Shares []counter
@@ -20,7 +20,8 @@ func NewShares(threads int) Shares { return make(Shares, shareCount(threads)) }
 
 func shareCount(threads int) int { return min(threads, maxShares) }
 
-// Take returns the next of n things for a thread in [0, threads), and false if none is left. All were taken round times before.
+// Take returns the next of n items for a thread in [0, threads), and false if none is left. In round r all items have been taken r
+// times before.
 func (s Shares) Take(n, round, thread, threads int) (int, bool) {
 	home := thread * len(s) / threads
 	for i := range s {

@@ -1,4 +1,4 @@
 // Package cpu is the CPU backend: it checks shapes, splits operations over a pool of threads and
-// calls internal/kernel. It splits rows and columns, never the dimension of a sum, so bits do not
-// depend on the number of threads.
+// calls internal/kernel. It splits rows and columns, or a sum at the same elements whatever the
+// number of threads, so bits do not depend on it.
 package cpu

@@ -42,15 +42,11 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 		p.each(b, p.n)
 	case p.m == 1 && p.b.Trans && p.batch == 1: // packs nothing, and reads memory as fast in short parts
 		p.each(b, partSize(p.n, 4*threads, 16, 16))
+	case kernel.Apart(p.parts, p.a, p.b, p.m, threads):
+		p.each(b, partSize(p.n, (8*threads+p.batch-1)/p.batch, 64, 32))
 	default:
 		for i := range p.batch {
-			c, x, y := p.matrices(i)
-			together := kernel.NewProduct(p.parts, c, x, y, p.m, p.n, p.k, p.accumulate, threads)
-			s := b.scratch(together.Scratch() * 4)
-			tmp := elems[float32](s, tensor.F32)
-			b.pool.run(threads, func(_, thread int) { together.Run(thread, tmp) })
-			s.release()
-			together.Free()
+			p.together(b, i)
 		}
 	}
 }
@@ -96,6 +92,17 @@ func (p *product) each(b *Backend, cols int) {
 		j := tile % across * cols
 		kernel.GemmParts(p.parts, c.From(0, j), x, y.From(0, j), p.m, min(cols, p.n-j), p.k, p.accumulate, tmp[thread*need:][:need])
 	})
+}
+
+// together computes product i on all threads.
+func (p *product) together(b *Backend, i int) {
+	c, x, y := p.matrices(i)
+	one := kernel.NewProduct(p.parts, c, x, y, p.m, p.n, p.k, p.accumulate, b.pool.threads)
+	defer one.Free()
+	s := b.scratch(one.Scratch() * 4)
+	defer s.release()
+	tmp := elems[float32](s, tensor.F32)
+	b.pool.run(b.pool.threads, func(thread, _ int) { one.Run(thread, tmp) })
 }
 
 // batchMatrix is matrix n of a batch of matrices of rows x cols.

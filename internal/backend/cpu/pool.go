@@ -41,8 +41,8 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// spins is the number of looks before a thread sleeps: 0.1 to 0.2 ms, the time in which threads reach the end of a product
-// one after the other. Waking a thread takes as long.
+// spins is the number of looks before a thread sleeps: 0.1 to 0.2 ms, the usual time between the first and the last thread that
+// end a product. Waking a thread takes as long.
 const spins = 1 << 15
 
 // take waits for a job, and returns nil when the pool is closed.

@@ -6,7 +6,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestAttentionSchedule: the same for the backward pass of attention, in time of the least products that are needed.
+// TestAttentionSchedule simulates the backward pass of attention on many threads, and checks the share of all threads' time that
+// the least products that are needed would take.
 func TestAttentionSchedule(t *testing.T) {
 	for _, c := range []struct {
 		name             string
