@@ -1,6 +1,10 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+
+	"trireme/fault"
+)
 
 // MicroBatch is B rows of a dataset, concatenated: N tokens without padding. All micro-batches of a
 // loader have the same nil slices.
@@ -83,7 +87,11 @@ func (m *MicroBatch) add(d Dataset, i int, sample int64, row *Row, cfg *LoaderCo
 	if cfg.Vocab > 0 {
 		for _, id := range row.InputIDs {
 			if uint32(id) >= uint32(cfg.Vocab) {
-				return fmt.Errorf("data: %s: %w", d.Where(i), vocabError(id, cfg.Vocab))
+				err := vocabError(id, cfg.Vocab)
+				if largest := d.Info().MaxID; largest >= 0 { // which was within the vocabulary
+					err = fault.Try(fmt.Errorf("token id %d is above %d, the largest of its token file: that file is damaged", id, largest), "write it again, or %s, if it is in the cache", fault.Set("data.cache_dir", "DIR"))
+				}
+				return fmt.Errorf("data: %s: %w", d.Where(i), err)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 
@@ -86,6 +87,9 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	}
 	if err := j.setProcesses(env, max(1, int(f.nproc))); err != nil {
 		return err
+	}
+	if f.data == "" && j.cfg.Data.EvalPath == "" && j.cfg.Data.EvalFraction == 0 {
+		fmt.Fprintf(notes, "no evaluation set: measuring data.path, %s\n", j.cfg.Data.Path)
 	}
 	ctx, stdout := c.Context(), c.OutOrStdout()
 	if err := j.locate(ctx, env, c.ErrOrStderr()); err != nil {

@@ -110,7 +110,7 @@ func remedy(err error) string {
 		{syscall.EISDIR, "another path, or remove that directory"},
 		{fs.ErrExist, "another path, or remove that directory"},
 		{syscall.ENOTDIR, "another directory, or remove that file"},
-		{fs.ErrPermission, "another directory, or run as its owner"},
+		{fs.ErrPermission, "another path, or run as its owner"},
 	} {
 		if errors.Is(err, r.err) {
 			return r.try

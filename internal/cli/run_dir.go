@@ -122,7 +122,11 @@ func (j *job) checkVacant(dir string) error {
 		return nil
 	}
 	if rundir.ExistingRun(dir) != "" {
-		return occupiedError(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
+		elsewhere := "--output_dir DIR, or without the flag"
+		if where := j.origins["output_dir"]; where != "--output_dir" {
+			elsewhere = "--output_dir DIR, or --set output_dir= (it is set by " + where + ")"
+		}
+		return occupiedError(dir, describeRun(dir), elsewhere+" for a new runs/"+j.cfg.Name+"-N")
 	}
 	if at := j.cfg.Checkpoint.Disk().Dir; at != "" && checkpoint.Exists(at) {
 		return occupiedError(at, "it contains checkpoints", "another checkpoint.dir")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,9 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	}
 	if o.vocab < 257 {
 		return usage(fmt.Sprintf("--vocab_size is %d: the 256 bytes and <|endoftext|> need 257", o.vocab), "--vocab_size 4096")
+	}
+	if file := filepath.Join(o.output, "tokenizer.json"); exists(file) {
+		return usage(file+" exists, and models may have been trained with it", "another --output")
 	}
 	var named []string
 	for _, path := range files {

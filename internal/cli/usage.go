@@ -43,7 +43,8 @@ func usageError(cmd *cobra.Command, err error) error {
 // the key of that name, here or in another program.
 func suggestFlag(cmd *cobra.Command, name string) string {
 	near := conf.Nearest(name, flagNames(cmd))
-	if cmd.Flags().Lookup("set") == nil {
+	joined := strings.NewReplacer("_", "", "-", "")
+	if cmd.Flags().Lookup("set") == nil || near != "" && joined.Replace(near) == joined.Replace(name) {
 		return didYouMean(near)
 	}
 	path, why := keys.ByName(name), ""

@@ -21,7 +21,11 @@ func OneOf(value string, choices ...string) error {
 // NotOneOf returns the error of OneOf.
 func NotOneOf(value string, choices ...string) error {
 	text := fmt.Sprintf("%q is not one of %s", clip(value), strings.Join(choices, ", "))
-	if near := Nearest(value, choices); near != "" {
+	near := Nearest(value, choices)
+	if value == "gpu" && slices.Contains(choices, "cuda") { // not cpu, which is nearer
+		near = "cuda"
+	}
+	if near != "" {
 		text += fmt.Sprintf(". did you mean %q?", near)
 	}
 	return errors.New(text)

@@ -65,7 +65,8 @@ func lossScale(c *curve) []Finding {
 // learningRate finds a schedule that does not reach its peak.
 func learningRate(c *curve) []Finding {
 	rate, peak := c.of("lr"), c.number("training.learning_rate")
-	if len(rate) < 2 || !(peak > 0) || !c.done() || c.Config["training.optimizer.name"] == "adafactor" {
+	// Of a run that begins at a checkpoint, the peak may be before its first step.
+	if len(rate) < 2 || c.steps[0] > 1 || !(peak > 0) || !c.done() || c.Config["training.optimizer.name"] == "adafactor" {
 		return nil
 	}
 	high := slices.Max(finite(append(rate, 0)))
