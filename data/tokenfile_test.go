@@ -218,7 +218,7 @@ func (damagedRows) Info() Info       { return Info{MaxID: 9, Length: 2} }
 
 func TestDamagedTokens(t *testing.T) {
 	m := &MicroBatch{MaxLength: 2}
-	want := "data: text.txt:1: token id 70 is above 9, the largest of its token file: that file is damaged. try: write it again, or data.cache_dir: DIR, if it is in the cache"
+	want := "data: text.txt:1: token id 70 is above 9, the largest of its token file: that file is damaged. try: write it again, or data.cache_dir=DIR, if it is in the cache"
 	if err := m.add(damagedRows{}, 0, 0, &Row{}, &LoaderConfig{Vocab: 64}); err == nil || err.Error() != want {
 		t.Errorf("%v in place of %s", err, want)
 	}
