@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"sort"
+	"sync/atomic"
 
 	"trireme/fault"
 )
@@ -25,7 +26,9 @@ type tokenFile struct {
 	unmap  func() error
 
 	// Sections; nil if absent.
-	ids, ends, count, hide, replace, class, origins []byte
+	ids, ends, count, hide, replace, class, origins, sums []byte
+
+	intact []atomic.Bool // blocks of sums that were compared
 }
 
 // openTokens maps a token file of this program or another.
@@ -76,12 +79,12 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 		return nil, fmt.Errorf("data: %s: %w", name, err)
 	}
 	at := int64(tokenHeader)
-	for i, section := range []*[]byte{&t.ids, &t.ends, &t.count, &t.hide, &t.replace, &t.class, &t.origins} {
+	for i, section := range []*[]byte{&t.ids, &t.ends, &t.count, &t.hide, &t.replace, &t.class, &t.origins, &t.sums} {
 		n := t.sizes()[i]
 		*section = t.data[at : at+n]
 		at += n
 	}
-	if err := t.check(); err != nil {
+	if err := errors.Join(t.checkSums(), t.check()); err != nil {
 		return nil, errors.Join(fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or download it again"), t.close())
 	}
 	return t, nil
@@ -147,7 +150,11 @@ func (t *tokenFile) where(i int) string {
 // prefetch starts to read tokens lo to hi from the disk.
 func (t *tokenFile) prefetch(lo, hi int64) error {
 	w := int64(t.width)
-	return readAhead(t.data, t.first+lo*w, t.first+hi*w)
+	lo, hi = lo*w, hi*w
+	if len(t.intact) > 0 { // whole blocks are compared
+		lo, hi = lo/sumBlock*sumBlock, min(sumsOf(hi)*sumBlock, int64(len(t.ids)))
+	}
+	return readAhead(t.data, t.first+lo, t.first+hi)
 }
 
 func (t *tokenFile) read(dst []int32, lo, hi int64) []int32 {

@@ -166,6 +166,51 @@ func TestDamagedTokenFile(t *testing.T) {
 			t.Errorf("flipped bit %d of the header is not detected", i)
 		}
 	}
+	for i := tokenHeader; i < len(blob); i++ { // one block, so all of it is compared
+		b := bytes.Clone(blob)
+		b[i] ^= 1 << (i % 8)
+		if check(b) == nil {
+			t.Errorf("flipped bit of byte %d is not detected", i)
+		}
+	}
+}
+
+// Damaged tokens are an error of the rows in their block alone, when they are read.
+func TestDamagedBlock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.tok")
+	const n = 3*sumBlock/2 + 100 // three blocks and a part
+	if err := durable.Replace(path, 0o600, func(f *os.File) error { return writeTokens(f, 300, document{ids: make([]int32, n)}) }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{1}, tokenHeader+sumBlock+7); err != nil {
+		t.Fatal(err)
+	}
+	tf, err := openTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tf.close()
+	tf.at, tf.cached = path, true
+	const half = sumBlock / 2 // tokens of a block
+	for _, c := range []struct {
+		lo, hi  int64
+		damaged bool
+	}{{0, half, false}, {half - 1, half, false}, {half - 1, half + 1, true}, {2*half - 1, 2 * half, true}, {2 * half, n, false}, {0, n, true}, {half, half, false}} {
+		if err := tf.checkTokens(c.lo, c.hi); (err != nil) != c.damaged {
+			t.Errorf("tokens %d to %d: %v", c.lo, c.hi, err)
+		}
+	}
+	rows := &packedText{file: tf, length: half}
+	var r Row
+	wantError(t, rows.Row(1, &r), "its file in the cache, "+path+", is damaged: a checksum differs. try: remove that file")
+	if err := rows.Row(2, &r); err != nil || len(r.InputIDs) != half {
+		t.Error(err)
+	}
 }
 
 func FuzzTokenFile(f *testing.F) {

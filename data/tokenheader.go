@@ -35,6 +35,7 @@ import (
 //	          ascending
 //	classes   int32 per document: class label, or -100
 //	origins   uint64 per document: see origin
+//	sums      uint32 per 64 KiB of the sections before: its CRC-32C; and one of these
 const (
 	tokenMagic  = "TRIRTOK2"
 	tokenHeader = 104
@@ -46,7 +47,8 @@ const (
 	secReplaced
 	secClasses // absent: all Ignored
 	flagHoles  // not a section: a hidden token precedes one that is not
-	secAll     = secCounted | secHidden | secReplaced | secClasses | flagHoles
+	secSums    // absent in files of earlier versions
+	secAll     = secCounted | secHidden | secReplaced | secClasses | flagHoles | secSums
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -83,16 +85,19 @@ func (t *tokenInfo) header() []byte {
 }
 
 // sizes returns the padded sizes of the sections in bytes.
-func (t *tokenInfo) sizes() [7]int64 {
+func (t *tokenInfo) sizes() [8]int64 {
 	bits := func(section uint32) int64 { return t.has(section) * ((t.tokens + 7) / 8) }
 	docs := int64(t.docs)
-	s := [7]int64{
+	s := [8]int64{
 		t.tokens * int64(t.width), 8 * docs, bits(secCounted), bits(secHidden),
 		t.has(secReplaced) * 16 * t.nreplaced, t.has(secClasses) * 4 * docs, 8 * docs,
 	}
+	all := int64(0)
 	for i, n := range s {
 		s[i] = (n + 7) &^ 7
+		all += s[i]
 	}
+	s[7] = (t.has(secSums)*4*(sumsOf(all)+1) + 7) &^ 7
 	return s
 }
 

@@ -178,6 +178,9 @@ func (w *tokenWriter) finish(digest [32]byte) error {
 			return err
 		}
 	}
+	if err := w.addSums(); err != nil {
+		return err
+	}
 	_, err := w.f.WriteAt(w.header(), 0)
 	return err
 }
