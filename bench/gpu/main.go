@@ -40,7 +40,7 @@ type harness struct {
 	only, configs           []string
 	caches                  string // directory of compiled programs that is kept; "" for none
 
-	cache  string // directory for compiled programs, empty when a part starts
+	cache  string // directory of a part for compiled programs, empty when it starts, without -caches
 	report report
 }
 

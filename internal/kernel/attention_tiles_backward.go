@@ -68,8 +68,10 @@ func (a *Attention) backwardTiles(ops attnOps, scratch []float32, part Attention
 			if first, last = max(first, k0), min(last, k1); first >= last && !part.hasQueries() {
 				continue
 			}
-			a.takeChunk(ops, &b, do.From(c, col), o.From(c, col), lse[g*a.LSE+c:], q.From(c, col), n, kept)
-			clear(b.dq)
+			a.takeChunk(ops, &b, part, do.From(c, col), o.From(c, col), lse[g*a.LSE+c:], q.From(c, col), n, kept)
+			if part.hasQueries() {
+				clear(b.dq)
+			}
 			for j := first / tiledBlock * tiledBlock; j < last; j += tiledBlock {
 				a.backwardTilesBlock(ops, &b, part, g, k, v, c, n, j)
 			}
@@ -99,7 +101,7 @@ func (a *Attention) unpackWide(ops attnOps, dst AttentionRows, src, back, wide [
 
 // takeChunk packs n queries with their statistics. The sums over do*o are divided by the dropout
 // scale, which is applied at the end.
-func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, do, o AttentionRows, lse []float32, q AttentionRows, n int, kept float32) {
+func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, part AttentionPart, do, o AttentionRows, lse []float32, q AttentionRows, n int, kept float32) {
 	for i := 0; i < b.queries*tileRows; i += tileRows {
 		for _, x := range []struct {
 			src AttentionRows
@@ -107,7 +109,7 @@ func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, do, o AttentionRows
 		}{{q, &b.q}, {do, &b.do}} {
 			gatherTiles(b.rows, x.src.rest(i, n), min(tileRows, n-i), a.E)
 			transposeToB(x.to.columns[i/tileRows*b.e*tileElems:], b.rows, b.e)
-			for e := range b.e {
+			for e := 0; e < b.e && part.hasKeys(); e++ {
 				pairTile(x.to.pairs[(e*b.queries+i/tileRows)*tileElems:], b.rows[e*tileElems:])
 			}
 		}
@@ -131,7 +133,7 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, part Atten
 		from, rows := j+h*tileRows, min(tileRows, a.T-j-h*tileRows)
 		gatherTiles(b.k[h*e*tileElems:], k.rest(from, a.T), rows, a.E)
 		gatherTiles(b.v[h*e*tileElems:], v.rest(from, a.T), rows, a.E)
-		for s := range e {
+		for s := 0; s < e && part.hasQueries(); s++ {
 			transposeTile(b.kt[(2*s+h)*tileElems:], b.k[(h*e+s)*tileElems:])
 		}
 	}
