@@ -252,3 +252,9 @@ func atLine(data []byte, offset int64, err error) error {
 	}
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n")), err)
 }
+
+// TooLong is the error of a sequence length above the positions of a model, whose config.json has them as key.
+func TooLong(length, positions int, key string) error {
+	return fault.Try(fmt.Errorf("sequence length %d is longer than %s %d", length, key, positions),
+		"%s, and %s if rows are longer", fault.Set("data.sequence_length", positions), fault.Set("data.truncate", "true"))
+}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"trireme/autograd"
-	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -42,7 +41,7 @@ type layer struct {
 // model's maximum.
 func New(_ tensor.Backend, c Config, positions int) (model.Model, error) {
 	if positions > c.MaxPositionEmbeddings {
-		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings), "%s", fault.Set("data.sequence_length", c.MaxPositionEmbeddings))
+		return nil, model.TooLong(positions, c.MaxPositionEmbeddings, "max_position_embeddings")
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	tanh, err := model.GELU(c.HiddenAct)

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"trireme/autograd"
-	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -40,7 +39,7 @@ func New(b tensor.Backend, c Config, positions int) (*Model, error) {
 		positions = c.MaxPositionEmbeddings
 	}
 	if positions > c.MaxPositionEmbeddings {
-		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings), "%s", fault.Set("data.sequence_length", c.MaxPositionEmbeddings))
+		return nil, model.TooLong(positions, c.MaxPositionEmbeddings, "max_position_embeddings")
 	}
 	rope, err := c.rotary().Tables(b, positions)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"trireme/autograd"
-	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -42,7 +41,7 @@ type block struct {
 // New returns the network for sequences of up to positions rows; 0 is the model's maximum.
 func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 	if positions > c.NPositions {
-		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than n_positions %d", positions, c.NPositions), "%s", fault.Set("data.sequence_length", c.NPositions))
+		return nil, model.TooLong(positions, c.NPositions, "n_positions")
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	m := &GPT2{

@@ -49,7 +49,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 		positions = maxPositions
 	}
 	if positions > maxPositions {
-		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, maxPositions), "%s", fault.Set("data.sequence_length", maxPositions))
+		return nil, model.TooLong(positions, maxPositions, "max_position_embeddings")
 	}
 	if positions > maxAngles/c.HeadDim {
 		return nil, fault.Try(fmt.Errorf("%d positions (max_position_embeddings or the sequence length) x head_dim %d exceeds the limit of rotary tables, %d", positions, c.HeadDim, maxAngles), "a smaller max_position_embeddings")
