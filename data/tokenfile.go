@@ -84,7 +84,11 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 		*section = t.data[at : at+n]
 		at += n
 	}
-	if err := errors.Join(t.checkSums(), t.check()); err != nil {
+	err = t.checkSums()
+	if err == nil {
+		err = t.check()
+	}
+	if err != nil {
 		return nil, errors.Join(fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or download it again"), t.close())
 	}
 	return t, nil

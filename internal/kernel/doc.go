@@ -10,8 +10,8 @@
 // Gemm multiplies two matrices, and a Product (product.go) does so on several threads, which take its tasks one by one
 // (gemm_tasks.go): it blocks the matrices (gemm_blocked.go), packs the operands that are slower to
 // read unpacked (gemm_pack.go, and gemm_pairs.go for bfloat16 by VDPBF16PS), prefetches the next block
-// (gemm_prefetch.go) and runs register tiles over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s). Processors with tiles have blocks of their own (gemm_tiles.go), also for
-// float32 as a sum of bfloat16 parts (gemm_parts.go). One row by a
+// (gemm_prefetch.go) and runs register tiles over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s). Processors with
+// tiles have blocks of their own (gemm_tiles.go), also for float32 as a sum of bfloat16 parts (gemm_parts.go). One row by a
 // transposed matrix, as in generation, is limited by memory and has kernels of its own (gemm_row.go; quantized.go
 // for 8-bit weights).
 package kernel
