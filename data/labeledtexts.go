@@ -51,11 +51,10 @@ func (d *labeledTexts) Close() error { return d.file.close() }
 func (d *labeledTexts) Tokens(i int) int { return min(d.maxLen, int(d.file.end(i)-d.file.begin(i))) }
 
 // Row fills r with row i. Its tokens have no labels.
-func (d *labeledTexts) Row(i int, r *Row) error {
-	if err := d.file.checkTokens(d.file.begin(i), d.file.end(i)); err != nil {
+func (d *labeledTexts) Row(i int, r *Row) (err error) {
+	if r.InputIDs, err = d.file.read(r.InputIDs[:0], d.file.begin(i), d.file.end(i)); err != nil {
 		return err
 	}
-	r.InputIDs = d.file.read(r.InputIDs[:0], d.file.begin(i), d.file.end(i))
 	r.InputIDs, r.Types = d.layout.truncate(r.InputIDs, d.maxLen, r.Types)
 	r.Labels, r.Docs, r.Class = r.Labels[:0], r.Docs[:0], d.file.docClass(i)
 	for range r.InputIDs {

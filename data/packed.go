@@ -58,10 +58,9 @@ func (p *packedText) prefetch(i int) error {
 func (p *packedText) Row(i int, r *Row) error {
 	lo := int64(i) * int64(p.length)
 	hi := lo + int64(p.length)
-	if err := p.file.checkTokens(lo, hi); err != nil {
+	if err := p.file.fill(r, lo, hi); err != nil {
 		return err
 	}
-	p.file.fill(r, lo, hi)
 	if !p.docs {
 		return nil
 	}
@@ -104,10 +103,9 @@ func (d *documents) prefetch(i int) error { return d.file.prefetch(d.span(i)) }
 // Row fills r with row i.
 func (d *documents) Row(i int, r *Row) error {
 	lo, hi := d.span(i)
-	if err := d.file.checkTokens(lo, hi); err != nil {
+	if err := d.file.fill(r, lo, hi); err != nil {
 		return err
 	}
-	d.file.fill(r, lo, hi)
 	d.file.applyMask(r, lo)
 	r.Class = d.file.docClass(d.document(i))
 	return nil

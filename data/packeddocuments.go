@@ -65,10 +65,9 @@ func (b *packedDocuments) Row(i int, r *Row) error {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored
 	for k := b.start[i]; k < b.start[i+1]; k++ {
 		lo, hi := b.span(int(k))
-		if err := b.file.checkTokens(lo, hi); err != nil {
+		if err := b.file.extend(r, lo, hi); err != nil {
 			return err
 		}
-		b.file.extend(r, lo, hi)
 		for range hi - lo {
 			r.Docs = append(r.Docs, k-b.start[i])
 		}

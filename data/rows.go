@@ -126,7 +126,9 @@ func (t *tokenFile) checkVocab(vocab int) error {
 	}
 	var r Row
 	for i := range t.docs {
-		t.fill(&r, t.begin(i), t.end(i))
+		if err := t.fill(&r, t.begin(i), t.end(i)); err != nil {
+			return fmt.Errorf("data: %s: %w", t.where(i), err)
+		}
 		for _, ids := range [][]int32{r.InputIDs, r.Labels} {
 			for _, id := range ids {
 				if int(id) >= vocab {

@@ -161,7 +161,11 @@ func (t *tokenFile) prefetch(lo, hi int64) error {
 	return readAhead(t.data, t.first+lo, t.first+hi)
 }
 
-func (t *tokenFile) read(dst []int32, lo, hi int64) []int32 {
+// read appends tokens lo to hi to dst. It is an error if they are damaged.
+func (t *tokenFile) read(dst []int32, lo, hi int64) ([]int32, error) {
+	if err := t.checkTokens(lo, hi); err != nil {
+		return dst, err
+	}
 	b := t.ids[lo*int64(t.width) : hi*int64(t.width)]
 	le := binary.LittleEndian
 	switch t.width {
@@ -178,19 +182,21 @@ func (t *tokenFile) read(dst []int32, lo, hi int64) []int32 {
 			dst = append(dst, int32(min(le.Uint64(b), math.MaxInt32)))
 		}
 	}
-	return dst
+	return dst, nil
 }
 
 // fill sets r to tokens lo to hi and their labels, without Docs.
-func (t *tokenFile) fill(r *Row, lo, hi int64) {
+func (t *tokenFile) fill(r *Row, lo, hi int64) error {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored
-	t.extend(r, lo, hi)
+	return t.extend(r, lo, hi)
 }
 
 // extend appends tokens lo to hi and their labels to r.
-func (t *tokenFile) extend(r *Row, lo, hi int64) {
+func (t *tokenFile) extend(r *Row, lo, hi int64) (err error) {
 	from := len(r.InputIDs)
-	r.InputIDs = t.read(r.InputIDs, lo, hi)
+	if r.InputIDs, err = t.read(r.InputIDs, lo, hi); err != nil {
+		return err
+	}
 	r.Labels = append(r.Labels, r.InputIDs[from:]...)
 	labels := r.Labels[from:]
 	if len(t.count) > 0 {
@@ -208,6 +214,7 @@ func (t *tokenFile) extend(r *Row, lo, hi int64) {
 		}
 		labels[at-lo] = label
 	}
+	return nil
 }
 
 // unpadded returns the range lo to hi without the tokens at both ends whose attention_mask is 0,

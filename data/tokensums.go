@@ -17,25 +17,36 @@ const sumBlock = 64 << 10
 // sumsOf returns the number of checksums of a number of bytes.
 func sumsOf(bytes int64) int64 { return (bytes + sumBlock - 1) / sumBlock }
 
-// addSums reads the sections back, and writes their checksums after them.
-func (w *tokenWriter) addSums() error {
-	size := int64(0)
-	for _, n := range w.sizes() {
-		size += n
-	}
-	w.sections |= secSums
-	var table []byte
-	block := make([]byte, sumBlock)
-	for at := int64(0); at < size; at += sumBlock {
-		b := block[:min(sumBlock, size-at)]
-		if _, err := w.f.ReadAt(b, tokenHeader+at); err != nil {
-			return err
+// summer computes the checksums of what is written to it.
+type summer struct {
+	table []byte
+	sum   uint32
+	n     int // bytes of the block
+}
+
+func (s *summer) Write(b []byte) (int, error) {
+	for left := b; len(left) > 0; {
+		part := left[:min(len(left), sumBlock-s.n)]
+		s.sum, s.n, left = crc32.Update(s.sum, castagnoli, part), s.n+len(part), left[len(part):]
+		if s.n == sumBlock {
+			s.endBlock()
 		}
-		table = binary.LittleEndian.AppendUint32(table, crc32.Checksum(b, castagnoli))
 	}
-	table = binary.LittleEndian.AppendUint32(table, crc32.Checksum(table, castagnoli))
-	_, err := w.f.WriteAt(append(table, make([]byte, -len(table)&7)...), tokenHeader+size)
-	return err
+	return len(b), nil
+}
+
+func (s *summer) endBlock() {
+	s.table = binary.LittleEndian.AppendUint32(s.table, s.sum)
+	s.sum, s.n = 0, 0
+}
+
+// section returns the section of checksums.
+func (s *summer) section() []byte {
+	if s.n > 0 {
+		s.endBlock()
+	}
+	s.table = binary.LittleEndian.AppendUint32(s.table, crc32.Checksum(s.table, castagnoli))
+	return append(s.table, make([]byte, -len(s.table)&7)...)
 }
 
 var errDamaged = errors.New("is damaged: a checksum differs")

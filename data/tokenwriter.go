@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,8 @@ type document struct {
 type tokenWriter struct {
 	tokenInfo
 	f    *os.File
-	w    *bufio.Writer
+	w    *bufio.Writer // of the sections, to f and sums
+	sums summer
 	buf  []byte
 	last int64 // end of the last document in tokens
 
@@ -36,14 +38,15 @@ type tokenWriter struct {
 
 // newTokenWriter starts a file for ids below vocab; 0 is any. close must be called.
 func newTokenWriter(f *os.File, vocab int) (*tokenWriter, error) {
-	w := &tokenWriter{f: f, w: bufio.NewWriterSize(f, 1<<20), tokenInfo: tokenInfo{width: 4, maxClass: Ignored}}
+	w := &tokenWriter{f: f, tokenInfo: tokenInfo{width: 4, maxClass: Ignored, sections: secSums}}
+	w.w = bufio.NewWriterSize(io.MultiWriter(f, &w.sums), 1<<20)
 	if vocab > 0 && vocab <= 1<<16 {
 		w.width = 2
 	}
 	for _, s := range w.spools() {
 		s.dir = filepath.Dir(f.Name())
 	}
-	_, err := w.w.Write(make([]byte, tokenHeader))
+	_, err := f.Write(make([]byte, tokenHeader))
 	return w, err
 }
 
@@ -178,7 +181,7 @@ func (w *tokenWriter) finish(digest [32]byte) error {
 			return err
 		}
 	}
-	if err := w.addSums(); err != nil {
+	if _, err := w.f.Write(w.sums.section()); err != nil {
 		return err
 	}
 	_, err := w.f.WriteAt(w.header(), 0)

@@ -23,6 +23,14 @@ const (
 // Choices lists all devices.
 func (Name) Choices() []string { return []string{string(CPU), string(CUDA), string(XLA), string(TPU)} }
 
+// Meant is cuda for gpu, which is nearer to cpu.
+func (Name) Meant(word string) string {
+	if word == "gpu" {
+		return string(CUDA)
+	}
+	return ""
+}
+
 // Accelerator reports whether the device is reached through a plug-in, so that one process can drive
 // several.
 func (n Name) Accelerator() bool { return n != CPU }

@@ -47,6 +47,8 @@ func (j *job) stopError(ctx context.Context, err error) error {
 	switch path := j.resumable(); {
 	case launch.IsWorker(os.LookupEnv): // the launcher reports it
 		return &Exit{Code: asked.Code()}
+	case errors.Is(err, launch.ErrKilled) && said != nil: // said already
+		return err
 	case errors.Is(err, launch.ErrKilled):
 		return j.killed(err)
 	case path != "":
@@ -63,7 +65,7 @@ func (j *job) killed(err error) error {
 	if step > 0 {
 		text += fmt.Sprintf(", after step %d", step)
 	}
-	if path, _, err := checkpoint.Latest(j.cfg.Checkpoint.Directory(j.cfg.OutputDir), j.run.ID); err == nil && path != "" {
+	if path := j.newest(); path != "" {
 		text += "; the last checkpoint is " + path
 	} else {
 		text += "; there is no checkpoint"
@@ -85,11 +87,16 @@ func (j *job) resumable() string {
 	case "", "none":
 		return ""
 	case "auto":
-		path, _, err := checkpoint.Latest(j.cfg.Checkpoint.Directory(j.cfg.OutputDir), j.run.ID)
-		if err != nil {
-			return ""
-		}
-		return path
+		return j.newest()
 	}
 	return j.cfg.Resume
+}
+
+// newest returns the run's newest checkpoint, or "".
+func (j *job) newest() string {
+	path, _, err := checkpoint.Latest(j.cfg.Checkpoint.Directory(j.cfg.OutputDir), j.run.ID)
+	if err != nil {
+		return ""
+	}
+	return path
 }

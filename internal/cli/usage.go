@@ -43,8 +43,7 @@ func usageError(cmd *cobra.Command, err error) error {
 // the key of that name, here or in another program.
 func suggestFlag(cmd *cobra.Command, name string) string {
 	near := conf.Nearest(name, flagNames(cmd))
-	joined := strings.NewReplacer("_", "", "-", "")
-	if cmd.Flags().Lookup("set") == nil || near != "" && joined.Replace(near) == joined.Replace(name) {
+	if cmd.Flags().Lookup("set") == nil || conf.SameName(near, name) {
 		return didYouMean(near)
 	}
 	path, why := keys.ByName(name), ""

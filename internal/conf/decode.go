@@ -334,13 +334,20 @@ func (d *decoder) text(n *node, v reflect.Value, path string) {
 	if err != nil {
 		text := err.Error()
 		if chooses {
-			text = NotOneOf(n.text, c.Choices()...).Error()
+			near := Nearest(n.text, c.Choices())
+			if s, ok := c.(Synonyms); ok && s.Meant(n.text) != "" {
+				near = s.Meant(n.text)
+			}
+			text = notOneOf(n.text, near, c.Choices()).Error()
 		}
 		d.problem(Problem{Where: n.at(), Path: path, Text: text, Err: err})
 		return
 	}
 	d.origins[path] = n.at()
 }
+
+// Synonyms is a Chooser that knows words for its values, which messages suggest. Meant returns "" for others.
+type Synonyms interface{ Meant(word string) string }
 
 // Chooser is an enumeration with a list of values. A string type needs no UnmarshalText. The message
 // for an invalid value lists the values and suggests the nearest.

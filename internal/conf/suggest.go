@@ -20,11 +20,11 @@ func OneOf(value string, choices ...string) error {
 
 // NotOneOf returns the error of OneOf.
 func NotOneOf(value string, choices ...string) error {
+	return notOneOf(value, Nearest(value, choices), choices)
+}
+
+func notOneOf(value, near string, choices []string) error {
 	text := fmt.Sprintf("%q is not one of %s", clip(value), strings.Join(choices, ", "))
-	near := Nearest(value, choices)
-	if value == "gpu" && slices.Contains(choices, "cuda") { // not cpu, which is nearer
-		near = "cuda"
-	}
 	if near != "" {
 		text += fmt.Sprintf(". did you mean %q?", near)
 	}
@@ -56,6 +56,9 @@ func Nearest(s string, candidates []string) string {
 
 // shortest is the minimum length of a prefix.
 const shortest = 4
+
+// SameName reports whether names differ in style alone: learningRate, learning-rate.
+func SameName(a, b string) bool { return fold(a) == fold(b) }
 
 // fold removes differences of style: learningRate, learning-rate.
 func fold(s string) string {

@@ -142,9 +142,9 @@ func deepen(k, depth, most, cols, panel, threads, tiles int) (int, int) {
 	return depth * (most / cols), cols
 }
 
-// Apart reports whether a product of m rows is faster if threads compute parts of its columns as products of their own: it has
+// FewRows reports whether a product of m rows is faster if threads compute parts of its columns as products of their own: it has
 // too few tiles of rows for them, and packing its blocks is much of the work.
-func Apart(parts Parts, a, b Matrix, m, threads int) bool {
+func FewRows(parts Parts, a, b Matrix, m, threads int) bool {
 	tile := gemmShapes[impl.Current()].mr
 	if parts.ByTiles(a, b) {
 		tile = tileRows

@@ -366,3 +366,20 @@ func BenchmarkGemm(b *testing.B) {
 		})
 	}
 }
+
+// A sum of no elements is 0, also of views whose rows have gaps.
+func TestGemmWithoutSum(t *testing.T) {
+	c := Matrix{F: []float32{7, 7, 7, 7, 7}, LD: 3}
+	for _, a := range []Matrix{{LD: 5}, {LD: 5, Trans: true}} {
+		Gemm(c, a, Matrix{LD: 5, Trans: true}, 2, 2, 0, true, nil)
+		if c.F[0] != 7 {
+			t.Error("the old elements are not kept")
+		}
+	}
+	Gemm(c, Matrix{LD: 5}, Matrix{LD: 5}, 2, 2, 0, false, nil)
+	for i, want := range []float32{0, 0, 7, 0, 0} {
+		if c.F[i] != want {
+			t.Errorf("%v", c.F)
+		}
+	}
+}

@@ -20,8 +20,8 @@ type Product struct {
 // NewProduct prepares c [m n] = a [m k] * b [k n], plus c if accumulate, for a number of threads. It has the bits of Gemm, whatever
 // their number. With parts, float32 operands are sums of bfloat16 numbers where the processor has tiles: each 32 of k add every
 // product of partProducts, one after the other, each as tiles add it (gemm_tiles.go), with elements k and k+16 as a pair, which
-// packing has beside each other. Henry, Tang and Heinecke (2019) give the errors; those of 3 parts are of the size of float32's own rounding. A number that
-// rounds to an infinite bfloat16, above 3.39e38, is infinite.
+// packing has beside each other. Henry, Tang and Heinecke (2019) give the errors; those of 3 parts are of the size of float32's own
+// rounding. A number that rounds to an infinite bfloat16, above 3.39e38, is infinite.
 func NewProduct(parts Parts, c, a, b Matrix, m, n, k int, accumulate bool, threads int) *Product {
 	c.check("c", m, n)
 	a.check("a", m, k)

@@ -138,7 +138,7 @@ func testProductSchedule(t *testing.T, threads int, want float64) {
 	}
 }
 
-// TestFewRows simulates products of few rows for their threads, but not those of Apart, of models from 124 million to 7 billion parameters.
+// TestFewRows simulates products of few rows for their threads, but not those that FewRows gives to each thread alone.
 func TestFewRows(t *testing.T) {
 	for _, tiles := range []bool{false, true} {
 		for threads, want := range map[int]float64{2: 0.95, 16: 0.65, 64: 0.3} {

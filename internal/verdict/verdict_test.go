@@ -189,6 +189,13 @@ func TestFindings(t *testing.T) {
 				return v
 			})(in)
 		}, "nan", Error, Unhealthy, "400 of 1000"},
+		{"begins at a late checkpoint", func(in Input) Input {
+			in = each("lr", func(i int, v float64) float64 { return 0.0005 * (1 - float64(i)/n) })(in)
+			for i := range in.Steps {
+				in.Steps[i] += n
+			}
+			return in
+		}, "", Info, Healthy, ""},
 		{"loss scale", func(in Input) Input {
 			for i := range in.Steps {
 				in.Metrics["loss_scale"] = append(in.Metrics["loss_scale"], 65536*math.Exp2(-float64(i/30)))

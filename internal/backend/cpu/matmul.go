@@ -42,7 +42,7 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 		p.each(b, p.n)
 	case p.m == 1 && p.b.Trans && p.batch == 1: // packs nothing, and reads memory as fast in short parts
 		p.each(b, partSize(p.n, 4*threads, 16, 16))
-	case kernel.Apart(p.parts, p.a, p.b, p.m, threads):
+	case kernel.FewRows(p.parts, p.a, p.b, p.m, threads):
 		p.each(b, partSize(p.n, (8*threads+p.batch-1)/p.batch, 64, 32))
 	default:
 		for i := range p.batch {

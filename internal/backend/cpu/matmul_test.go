@@ -48,6 +48,9 @@ func TestMatMulBitsDoNotDependOnThreads(t *testing.T) {
 		{m: 700, n: 900, k: 600}, {m: 700, n: 530, k: 1100, op: tensor.MatMulOp{TransA: true, Accumulate: true}},
 		{m: 1, n: 3000, k: 300, op: tensor.MatMulOp{TransB: true}}, {m: 1300, n: 20, k: 700, b: tensor.BF16, c: tensor.BF16},
 		{batch: 5, m: 130, n: 150, k: 64},
+		{m: 2, n: 900, k: 700, op: tensor.MatMulOp{TransB: true}}, {m: 50, n: 700, k: 900, op: tensor.MatMulOp{Accumulate: true}},
+		{m: 20, n: 300, k: 1100, a: tensor.BF16, b: tensor.BF16, c: tensor.BF16, op: tensor.MatMulOp{TransB: true}}, {batch: 2, m: 30, n: 500, k: 400},
+		{m: 130, n: 500, k: 3000, a: tensor.BF16, b: tensor.BF16, op: tensor.MatMulOp{TransB: true}}, {m: 70, n: 80},
 	} {
 		var first []byte
 		for _, threads := range []int{1, 2, 3, 64} {
